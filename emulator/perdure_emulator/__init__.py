@@ -1,0 +1,1 @@
+"""The local runner: the same handler files, driven by a loopback server."""

@@ -1,0 +1,1 @@
+"""An example world library: one day of real air traffic."""

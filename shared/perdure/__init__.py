@@ -1,0 +1,1 @@
+"""Durable worlds on serverless infrastructure."""

@@ -1,0 +1,1 @@
+"""Events of the cloud in, requests of the kernel out, and the replies back."""

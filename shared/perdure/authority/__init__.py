@@ -1,0 +1,1 @@
+"""Where decisions become durable: one engine, any store."""

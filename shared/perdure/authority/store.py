@@ -1,0 +1,44 @@
+"""What a store must do. Two methods; everything else is the kernel's."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from perdure.kernel.commit import Commit
+from perdure.kernel.view import Key, Reads, View
+
+
+class RevisionConflict(Exception):
+    """Something the commit is conditioned on has changed; nothing was written."""
+
+    def __init__(self, *keys: Key[Any]) -> None:
+        super().__init__(*keys)
+        self.keys = keys
+
+
+class Store(Protocol):
+    """Records by key, their versions, and one atomic conditional write of many of them.
+
+    A store knows no command and no world.
+    """
+
+    async def load(self, reads: Reads) -> View:
+        """Return everything asked for, read after every commit acknowledged before the call.
+
+        Named records are read before ranges. Raises StoreUnavailable.
+        """
+        ...
+
+    async def commit(self, commit: Commit) -> None:
+        """Make all of ``commit`` durable if every condition holds, else nothing.
+
+        Sending the same commit again after an unknown outcome is safe: if it had happened,
+        the second call returns as the first would have.
+        Raises: RevisionConflict, nothing happened; OutcomeUnknown, no answer came back;
+        StoreUnavailable, nothing happened and the store is busy or gone.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release files and connections. Idempotent."""
+        ...

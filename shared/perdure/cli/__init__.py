@@ -1,0 +1,1 @@
+"""The command `perdure`: words in, lines or JSON out."""

@@ -1,0 +1,1 @@
+"""The pure state machine: records, requests, and the functions that decide."""

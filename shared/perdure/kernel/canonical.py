@@ -1,0 +1,31 @@
+"""Canonical bytes: the one spelling of a value, and the digests made of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Final
+
+_ENCODER: Final = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+)
+
+
+def canonical(value: Any) -> bytes:
+    """Spell ``value`` as JSON: sorted keys, no spaces, ASCII.
+
+    Raises: ValueError for NaN and infinities, TypeError for what JSON cannot hold.
+    """
+    return _ENCODER.encode(value).encode("ascii")
+
+
+def digest(domain: str, *parts: bytes) -> str:
+    """Return the SHA-256 of ``parts`` under ``domain``, as 64 hex digits.
+
+    Each part is preceded by its length, so no two lists of parts read alike.
+    """
+    state = hashlib.sha256(domain.encode())
+    for part in parts:
+        state.update(b"\0%d\0" % len(part))
+        state.update(part)
+    return state.hexdigest()

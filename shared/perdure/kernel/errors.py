@@ -1,0 +1,153 @@
+"""Errors a caller can act on. Each has a stable ``code``: its class name in snake_case.
+
+PerdureError
+├── Refused              the state machine says no; asking again changes nothing
+│   ├── Invalid              the request is malformed
+│   │   ├── InvalidId            an id is empty, too long, or holds '/' or control characters
+│   │   ├── InvalidValue         a component's value is not of its type
+│   │   ├── InvalidBatch         a batch is empty or repeats a command id
+│   │   ├── UnknownOperation     no operation has that name
+│   │   ├── UnknownComponent     no component has that name and fingerprint
+│   │   ├── DirectOnly           the operation cannot be deferred to a tick
+│   │   └── TooLarge             the request exceeds a published limit
+│   ├── NotFound             nothing has that id
+│   ├── NotPublished         the tick is not published
+│   ├── Conflict             the same id with other content
+│   ├── NameTaken            another world of the storage has that name
+│   ├── NotCancellable       the command is settled, or was cancelled before
+│   ├── WorldClosing         the world is being destroyed
+│   ├── WorldDestroyed       the world is destroyed
+│   ├── StaleWriter          a newer writer holds the fence
+│   ├── DrainStale           what a tick drained has changed: drain again
+│   ├── NotPermitted         the role may not do this
+│   ├── Unauthenticated      no valid token came with the request
+│   ├── SchemaMismatch       a table is not what its catalog record says
+│   ├── NewerSchema          the store was written by a newer version
+│   └── Corrupt              stored bytes do not match their digest
+└── Unavailable          it was not decided, or not done; asking again may help
+    ├── Contended            lost too many races in a row
+    ├── FenceHeld            another writer holds the fence and its lease runs
+    ├── OutcomeUnknown       a commit may or may not have happened
+    ├── StoreUnavailable     the store does not answer
+    └── TickFailed           a processor failed; nothing was published
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+_WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+class PerdureError(Exception):
+    """Base of every error this package raises on purpose.
+
+    ``expected`` and ``found`` are phrases that complete "Expected …; found …."
+    """
+
+    code: ClassVar[str] = "error"
+
+    def __init_subclass__(cls) -> None:
+        cls.code = _WORD_START.sub("_", cls.__name__).lower()
+
+    def __init__(self, *, expected: str, found: str) -> None:
+        super().__init__(f"Expected {expected}; found {found}.")
+        self.expected = expected
+        self.found = found
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuilt, (type(self), self.expected, self.found))
+
+
+def _rebuilt(of: type[PerdureError], expected: str, found: str) -> PerdureError:
+    return of(expected=expected, found=found)
+
+
+class Refused(PerdureError):
+    """The state machine refused the request; asking again changes nothing."""
+
+
+class Unavailable(PerdureError):
+    """It was not decided, or not done; asking again may help."""
+
+
+class Invalid(Refused): ...
+
+
+class InvalidId(Invalid): ...
+
+
+class InvalidValue(Invalid): ...
+
+
+class InvalidBatch(Invalid): ...
+
+
+class UnknownOperation(Invalid): ...
+
+
+class UnknownComponent(Invalid): ...
+
+
+class DirectOnly(Invalid): ...
+
+
+class TooLarge(Invalid): ...
+
+
+class NotFound(Refused): ...
+
+
+class NotPublished(Refused): ...
+
+
+class Conflict(Refused): ...
+
+
+class NameTaken(Refused): ...
+
+
+class NotCancellable(Refused): ...
+
+
+class WorldClosing(Refused): ...
+
+
+class WorldDestroyed(Refused): ...
+
+
+class StaleWriter(Refused): ...
+
+
+class DrainStale(Refused): ...
+
+
+class NotPermitted(Refused): ...
+
+
+class Unauthenticated(Refused): ...
+
+
+class SchemaMismatch(Refused): ...
+
+
+class NewerSchema(Refused): ...
+
+
+class Corrupt(Refused): ...
+
+
+class Contended(Unavailable): ...
+
+
+class FenceHeld(Unavailable): ...
+
+
+class OutcomeUnknown(Unavailable): ...
+
+
+class StoreUnavailable(Unavailable): ...
+
+
+class TickFailed(Unavailable): ...

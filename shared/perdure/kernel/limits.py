@@ -1,0 +1,101 @@
+"""Limits of the narrowest authority, enforced on every authority."""
+
+from typing import Final
+
+COMMIT_ACTIONS_MAX: Final = 100
+"""Records one commit may write, remove or check. Source: DynamoDB TransactWriteItems."""
+
+COMMIT_BYTES_MAX: Final = 4_000_000
+"""Bytes of all records of one commit. Source: DynamoDB TransactWriteItems (4 MB)."""
+
+RECORD_BYTES_MAX: Final = 400_000
+"""Bytes of one record with its key. Source: DynamoDB item size (400 KB)."""
+
+LOAD_KEYS_MAX: Final = 100
+"""Records one snapshot may name. Source: DynamoDB TransactGetItems and BatchGetItem."""
+
+BODY_INLINE_BYTES_MAX: Final = 64_000
+"""Bytes of a packed body that stay in its record; a larger one is put first, in chunks."""
+
+BODY_CHUNK_BYTES: Final = 350_000
+"""Bytes of one chunk of a large body: below RECORD_BYTES_MAX with room for the key."""
+
+DEFLATE_ABOVE_BYTES: Final = 1_024
+"""Bodies above this are deflated. Source: DynamoDB bills writes in units of 1 KB."""
+
+HEAD_BYTES_MAX: Final = 1_024
+"""Bytes of a head with its key: one write unit. Source: DynamoDB write unit of 1 KB."""
+
+PAGE_BYTES_MAX: Final = 1_024
+"""Bytes up to which a page is appended to: one write unit."""
+
+PAGE_ENTRIES_MAX: Final = 64
+"""Entries of one page."""
+
+ID_BYTES_MAX: Final = 128
+"""Bytes of an id that a caller chooses."""
+
+BATCH_ID_BYTES_MAX: Final = 120
+"""Bytes of a batch id: the id of its last command, `.9999` appended, stays an id."""
+
+NAME_BYTES_MAX: Final = 128
+"""Bytes of a world's name."""
+
+HOLDER_BYTES_MAX: Final = 36
+"""Bytes of a fence holder. Source: the size of a UUID in text, as Lambda request ids are."""
+
+BATCH_COMMANDS_MAX: Final = 10_000
+"""Commands of one batch."""
+
+BATCH_BYTES_MAX: Final = 6_000_000
+"""Canonical bytes of one batch. Source: 6 MB, the payload of a synchronous Lambda call."""
+
+BATCH_GROUPS_MAX: Final = 90
+"""(tick, priority) groups plus caller-chosen command ids of one batch: one record each,
+beside head, log entry and key, within COMMIT_ACTIONS_MAX."""
+
+COMMAND_BYTES_MAX: Final = 64_000
+"""Canonical bytes of one command."""
+
+ATTEMPTS_DEFAULT: Final = 3
+ATTEMPTS_MAX: Final = 100
+PRIORITY_MAX: Final = 2**31 - 1
+"""Priorities lie in ±PRIORITY_MAX: offset, they sort as ten digits."""
+
+TICK_MAX: Final = 10**15
+"""Ticks sort as nineteen digits and fit float64 exactly."""
+
+INTEGER_MIN: Final = -(2**63)
+INTEGER_MAX: Final = 2**63 - 1
+"""Range of an integer field. Source: Iceberg and Arrow int64."""
+
+DRAIN_PAGES_MAX: Final = 60
+"""Pages one tick reads."""
+
+DRAIN_COMMANDS_MAX: Final = 10_000
+"""Commands one tick applies; the rest waits for the next tick."""
+
+DRAIN_RECORDS_MAX: Final = 90
+"""Pages read and pages to be written by one publish, beside head, manifest, log and wake."""
+
+BACKOFF_TICKS_MAX: Final = 64
+"""Ticks that a retried command waits at most; it waits 1, 2, 4, …"""
+
+ERROR_DETAIL_CHARACTERS_MAX: Final = 300
+"""Characters of an error's detail in a manifest; when it must shrink, details go before codes."""
+
+LEASE_MS_MAX: Final = 900_000
+"""Longest lease of a fence. Source: the longest Lambda invocation, 15 minutes. An `until`
+further ahead than this was written by a wrong clock and counts as expired."""
+
+PROBE_FROM_STARTS: Final = 3
+"""Deaths of a tick's writers from which the writer names what it is about to apply."""
+
+STALLED_FROM_STARTS: Final = 6
+"""Deaths in compute from which a world is reported `stalled`."""
+
+INLINE_ROWS_BYTES_MAX: Final = 4_096
+"""Canonical bytes up to which a table's rows of one tick ride in the manifest itself."""
+
+ROUNDS_MAX: Final = 64
+"""Times one decision may ask for one more record."""

@@ -1,0 +1,183 @@
+"""What a decision may look at, and what it says: keys, ranges, views, decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from perdure.kernel.ids import Instant, Partition, Token
+from perdure.kernel.record import Record
+
+R = TypeVar("R", bound=Record)
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Key(Generic[R]):
+    """Address of one record, which remembers what kind of record lies there."""
+
+    partition: Partition
+    sort: str
+    of: type[R] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Range(Generic[R]):
+    """Records of one partition with ``first <= sort < last``, in order, at most ``limit``.
+
+    A range is a hint about what to name: nothing in it conditions the commit unless it is
+    written or asked for by name.
+    """
+
+    partition: Partition
+    first: str
+    last: str
+    of: type[R] = field(compare=False, repr=False)
+    limit: int = 1_000
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Which writing of a record was seen. The token makes a re-created record another one."""
+
+    revision: int
+    token: Token
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A record as a store holds it: exact bytes and their version."""
+
+    version: Version
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What a request is sure to look at.
+
+    ``keys`` condition the commit; ``peeks`` and what ``ranges`` find do not, unless written.
+    ``snapshot`` asks for keys and peeks as of one moment (at most LOAD_KEYS_MAX).
+    """
+
+    keys: tuple[Key[Any], ...] = ()
+    ranges: tuple[Range[Any], ...] = ()
+    peeks: tuple[Key[Any], ...] = ()
+    snapshot: bool = False
+
+
+class Missing(Exception):
+    """A decision asked for something that was not loaded. Load it and decide again."""
+
+    def __init__(self, reads: Reads) -> None:
+        super().__init__(reads)
+        self.reads = reads
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A write that leaves no record at ``key``."""
+
+    key: Key[Any]
+
+
+Write = Record | Removed
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[T_co]):
+    """What a request answers, and the records that must be written for the answer to hold."""
+
+    reply: T_co
+    writes: tuple[Write, ...] = ()
+
+
+class Request(Protocol[T_co]):
+    """Something that can be asked of an authority. A request is data; asking changes nothing."""
+
+    once: ClassVar[bool]
+    """A conflict is handed to the caller instead of being decided again."""
+
+    @property
+    def stream(self) -> Partition:
+        """The partition whose head orders this request; one process decides it in turn."""
+        ...
+
+    def reads(self) -> Reads: ...
+
+    def decide(self, view: View, now: Instant) -> Decision[T_co]:
+        """Decide, purely. Raises Refused, Missing."""
+        ...
+
+
+class View:
+    """Loaded records by key. A key looked for and not found is present with None.
+
+    Records asked for by name condition the commit that follows: the decision holds only
+    while they are unchanged, or still absent. Writes of decisions made before on the same
+    view are seen by the next.
+    """
+
+    __slots__ = ("_decoded", "_found", "named", "stored")
+
+    def __init__(
+        self,
+        stored: Mapping[Key[Any], Stored | None],
+        found: Mapping[Range[Any], Sequence[Key[Any]]] | None = None,
+        named: Iterable[Key[Any]] = (),
+    ) -> None:
+        self.stored = dict(stored)
+        self.named = set(named)
+        self._found = dict(found or {})
+        self._decoded: dict[Key[Any], Record | None] = {}
+
+    def get(self, key: Key[R]) -> R | None:
+        """Return the record at ``key`` or None, and condition the commit on it.
+
+        Raises: Missing.
+        """
+        if key not in self.named and key not in self._decoded and key not in self.stored:
+            raise Missing(Reads(keys=(key,)))
+        record = self.peek(key)
+        self.named.add(key)
+        return record
+
+    def peek(self, key: Key[R]) -> R | None:
+        """Return the record at ``key`` or None, conditioning nothing. Raises Missing."""
+        if key in self._decoded:
+            return self._decoded[key]  # type: ignore[return-value]  # decoded as key.of
+        if key not in self.stored:
+            raise Missing(Reads(peeks=(key,)))
+        stored = self.stored[key]
+        record = None if stored is None else key.of.read(key.partition, key.sort, stored.body)
+        self._decoded[key] = record
+        return record
+
+    def find(self, wanted: Range[R]) -> list[R]:
+        """Return the records of a range, in its order, conditioning nothing. Raises Missing."""
+        if wanted not in self._found:
+            raise Missing(Reads(ranges=(wanted,)))
+        records = [self.peek(key) for key in self._found[wanted]]
+        return [record for record in records if record is not None]
+
+    def merge(self, more: View) -> None:
+        """Take in what was loaded later; records that decisions already wrote stay."""
+        for key, stored in more.stored.items():
+            self.stored.setdefault(key, stored)
+        self.named |= more.named
+        self._found |= more._found
+
+    def absorb(self, writes: Iterable[Write]) -> None:
+        """Let later decisions on this view see ``writes``, as if they were committed."""
+        for write in writes:
+            if isinstance(write, Removed):
+                self._decoded[write.key] = None
+            else:
+                self._decoded[write.key] = write
+
+    def version(self, key: Key[Any]) -> Version | None:
+        """Return the version seen at ``key``; None if it was absent or never looked for."""
+        stored = self.stored.get(key)
+        return None if stored is None else stored.version

@@ -1,0 +1,1 @@
+"""Where rows live: components become segments, segments become Iceberg tables."""

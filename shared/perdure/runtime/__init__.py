@@ -1,0 +1,1 @@
+"""What runs a world: the tick, the landing, and the reading of both."""
