@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -45,14 +44,19 @@ class Record:
         """Return the record that :meth:`body` spelled. Raises Corrupt."""
         try:
             fields = json.loads(body)
-            return _adapter(cls).validate_python({**fields, "partition": partition})  # type: ignore[no-any-return]
+            record: Self = _adapter(cls).validate_python({**fields, "partition": partition})
         except (ValueError, TypeError, ValidationError) as error:
             raise Corrupt(
                 expected=f"a {cls.__name__} at {partition} {sort}",
                 found=str(error).splitlines()[0],
             ) from error
+        return record
 
 
-@cache
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {}
+
+
 def _adapter(of: type[Record]) -> TypeAdapter[Any]:
-    return TypeAdapter(of)
+    if of not in _ADAPTERS:
+        _ADAPTERS[of] = TypeAdapter(of)
+    return _ADAPTERS[of]
