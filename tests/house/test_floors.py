@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +16,8 @@ from tests.house.sources import LIBRARY, ROOT, environment, module_of
 ARROW = ("numpy", "pyarrow", "pyiceberg")
 
 # Every module below is on the admission path unless it stands here.
-LAKE_SIDE = {
-    "perdure.api.wiring_lake",
-}
+LAKE_SIDE = ("perdure.api.wiring_lake",)
+NOT_DEPLOYED = ("perdure.authority.testing",)
 LAKE_SIDE_FUNCTIONS = {"query", "tick", "land"}
 ADMISSION_FLOORS = ("perdure.kernel", "perdure.authority", "perdure.api")
 
@@ -27,6 +28,22 @@ BOTO3_HOMES = (
     "perdure.api.wiring_lake",
 )
 
+BROUGHT_BY_THE_RUNTIME = {
+    "boto3",
+    "botocore",
+    "jmespath",
+    "python-dateutil",
+    "s3transfer",
+    "six",
+    "urllib3",
+}
+DEPLOYED_ENVIRONMENT = {
+    "AWS_DEFAULT_REGION": "eu-central-1",
+    "PERDURE_STORAGE": '{"uri": "memory:", "namespace": "main", "backend": "memory"}',
+    "PERDURE_APP": "airspace.app:app",
+    "POWERTOOLS_SERVICE_NAME": "api",
+}
+
 
 def on_admission_path(path: Path) -> bool:
     """Tell whether a thin function may come to import the module."""
@@ -34,7 +51,7 @@ def on_admission_path(path: Path) -> bool:
     if module.startswith("functions."):
         return path.parent.name not in LAKE_SIDE_FUNCTIONS
     is_below = module == "perdure" or module.startswith(ADMISSION_FLOORS)
-    return is_below and not module.startswith(tuple(LAKE_SIDE))
+    return is_below and not module.startswith(LAKE_SIDE + NOT_DEPLOYED)
 
 
 ADMISSION_PATH = sorted(module_of(path) for path in LIBRARY if on_admission_path(path))
@@ -43,10 +60,9 @@ ADMISSION_PATH = sorted(module_of(path) for path in LIBRARY if on_admission_path
 @pytest.fixture(scope="module")
 def imports():
     """The graph of all imports, those of outside packages included."""
+    roots = {module_of(path).partition(".")[0] for path in LIBRARY}
     return grimp.build_graph(
-        "perdure",
-        "airspace",
-        "perdure_emulator",
+        *sorted(roots),
         include_external_packages=True,
         exclude_type_checking_imports=True,
         cache_dir=None,
@@ -68,24 +84,38 @@ def test_no_chain_of_imports_leads_from_the_admission_path_to_arrow(imports, pac
     assert chains == []
 
 
-def test_importing_the_admission_path_loads_no_arrow():
+@pytest.fixture(scope="module")
+def loaded():
+    """The top-level modules that are loaded once the whole admission path is imported."""
     script = (
         "import importlib, json, sys\n"
         "for name in json.loads(sys.argv[1]): importlib.import_module(name)\n"
-        "print(json.dumps(sorted(sys.modules)))"
+        "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
     )
-
     run = subprocess.run(
         [sys.executable, "-c", script, json.dumps(ADMISSION_PATH)],
         cwd=ROOT,
-        env=environment(AWS_DEFAULT_REGION="eu-central-1", POWERTOOLS_DEV="true"),
+        env=environment(**DEPLOYED_ENVIRONMENT),
         capture_output=True,
         text=True,
         check=False,
     )
-
     assert run.returncode == 0, run.stderr
-    assert {*json.loads(run.stdout)} & {*ARROW} == set()
+    return {*json.loads(run.stdout)}
+
+
+def test_importing_the_admission_path_loads_no_arrow(loaded):
+    assert loaded & {*ARROW} == set()
+
+
+def test_importing_the_admission_path_loads_nothing_that_its_archive_lacks(loaded):
+    pins = (ROOT / "requirements" / "thin.txt").read_text(encoding="utf-8")
+    packed = set(re.findall(r"^([a-z0-9-]+)==", pins, re.MULTILINE)) | BROUGHT_BY_THE_RUNTIME
+
+    homes = importlib.metadata.packages_distributions()
+    needed = {name.lower().replace("_", "-") for top in loaded for name in homes.get(top, [])}
+
+    assert needed - packed - {"perdure"} == set()
 
 
 @pytest.mark.parametrize("package", ["boto3", "botocore"])
