@@ -39,7 +39,8 @@ BROUGHT_BY_THE_RUNTIME = {
 }
 DEPLOYED_ENVIRONMENT = {
     "AWS_DEFAULT_REGION": "eu-central-1",
-    "PERDURE_STORAGE": '{"uri": "memory:", "namespace": "main", "backend": "memory"}',
+    "PERDURE_STORAGE": "s3://bucket",
+    "PERDURE_TABLE": "table",
     "PERDURE_APP": "airspace.app:app",
     "POWERTOOLS_SERVICE_NAME": "api",
 }
