@@ -296,7 +296,7 @@ class Manifest(Record):
     """The record that makes one tick visible.
 
     ``settled`` are the sequences that are done with (applied, rejected or dead letter);
-    ``outcomes`` are the exceptions to "applied". ``checkpoint`` holds the world's whole
+    ``outcomes`` are the exceptions to "applied"; ``cancelled`` left their pages unapplied. ``checkpoint`` holds the world's whole
     state when this tick wrote one.
     """
 
@@ -310,6 +310,7 @@ class Manifest(Record):
     previous: str
     processors: tuple[str, ...] = ()
     settled: Ranges = ()
+    cancelled: Ranges = ()
     outcomes: tuple[Outcome, ...] = ()
     tables: tuple[TableRows, ...] = ()
     checkpoint: tuple[TableRows, ...] | None = None

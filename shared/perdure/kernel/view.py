@@ -162,6 +162,16 @@ class View:
         records = [self.peek(key) for key in self._found[wanted]]
         return [record for record in records if record is not None]
 
+    def require(self, keys: Iterable[Key[Any]] = (), peeks: Iterable[Key[Any]] = ()) -> None:
+        """Ask for everything of these that was not loaded, at once. Raises Missing."""
+        lacking = tuple(key for key in keys if not self._knows(key))
+        glimpses = tuple(key for key in peeks if not self._knows(key))
+        if lacking or glimpses:
+            raise Missing(Reads(keys=lacking, peeks=glimpses))
+
+    def _knows(self, key: Key[Any]) -> bool:
+        return key in self._decoded or key in self.stored
+
     def merge(self, more: View) -> None:
         """Take in what was loaded later; records that decisions already wrote stay."""
         for key, stored in more.stored.items():
