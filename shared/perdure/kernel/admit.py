@@ -139,6 +139,7 @@ class Admit:
             "count": batch.size,
             "first_entity_id": head.next_entity_id,
             "first_sequence": head.next_sequence,
+            "groups": [[group.tick, group.priority, group.count] for group in groups],
             "published": head.published,
         }
         after, entry = appended(
