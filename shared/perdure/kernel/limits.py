@@ -11,6 +11,12 @@ COMMIT_BYTES_MAX: Final = 4_000_000
 RECORD_BYTES_MAX: Final = 400_000
 """Bytes of one record with its key. Source: DynamoDB item size (400 KB)."""
 
+PARTITION_BYTES_MAX: Final = 2_048
+"""Bytes of a partition. Source: DynamoDB partition key."""
+
+SORT_BYTES_MAX: Final = 1_024
+"""Bytes of a sort key. Source: DynamoDB sort key."""
+
 LOAD_KEYS_MAX: Final = 100
 """Records one snapshot may name. Source: DynamoDB TransactGetItems and BatchGetItem."""
 
@@ -19,6 +25,9 @@ BODY_INLINE_BYTES_MAX: Final = 64_000
 
 BODY_CHUNK_BYTES: Final = 350_000
 """Bytes of one chunk of a large body: below RECORD_BYTES_MAX with room for the key."""
+
+BODY_PACKED_BYTES_MAX: Final = 100 * BODY_CHUNK_BYTES
+"""Bytes of a packed body: as many chunks as one load may name."""
 
 DEFLATE_ABOVE_BYTES: Final = 1_024
 """Bodies above this are deflated. Source: DynamoDB bills writes in units of 1 KB."""
