@@ -67,16 +67,22 @@ COMMAND_BYTES_MAX: Final = 64_000
 """Canonical bytes of one command."""
 
 ATTEMPTS_DEFAULT: Final = 3
+"""Attempts of a command that does not say."""
+
 ATTEMPTS_MAX: Final = 100
+"""Attempts a command may ask for."""
+
 PRIORITY_MAX: Final = 2**31 - 1
-"""Priorities lie in ±PRIORITY_MAX: offset, they sort as ten digits."""
+"""Priorities lie in ±PRIORITY_MAX: shifted, they sort as ten digits."""
 
 TICK_MAX: Final = 10**15
 """Ticks sort as nineteen digits and fit float64 exactly."""
 
 INTEGER_MIN: Final = -(2**63)
+"""Least integer of a field. Source: Iceberg and Arrow int64."""
+
 INTEGER_MAX: Final = 2**63 - 1
-"""Range of an integer field. Source: Iceberg and Arrow int64."""
+"""Greatest integer of a field. Source: Iceberg and Arrow int64."""
 
 DRAIN_PAGES_MAX: Final = 60
 """Pages one tick reads."""
