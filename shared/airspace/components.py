@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
-
-class Component(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+from perdure.kernel.component import Component
 
 
 class Position(Component):
