@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from airspace.flights import Flight
+from perdure.kernel import limits
 
 Command: TypeAlias = dict[str, Any]
 """One command in the JSON shape of ``POST /v1/worlds/{w}/commands``."""
-
-GROUPS_MAX: Final = 90
-"""(tick, priority) groups and caller-chosen command ids of one batch. Source: perdure's limits."""
-
-COMMANDS_MAX: Final = 10_000
-"""Commands of one batch. Source: perdure's limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +37,10 @@ def despawn_batches(flights: Iterable[Flight], entity_ids: Sequence[int]) -> lis
 
 
 def split(
-    commands: Sequence[Command], *, groups_max: int = GROUPS_MAX, commands_max: int = COMMANDS_MAX
+    commands: Sequence[Command],
+    *,
+    groups_max: int = limits.BATCH_GROUPS_MAX,
+    commands_max: int = limits.BATCH_COMMANDS_MAX,
 ) -> list[tuple[Command, ...]]:
     """Cut commands, in their order, into as few runs as the limits allow.
 
