@@ -38,6 +38,9 @@ HEAD_BYTES_MAX: Final = 1_024
 PAGE_BYTES_MAX: Final = 1_024
 """Bytes up to which a page is appended to: one write unit."""
 
+PAGE_ENTRY_BYTES_MAX: Final = 64
+"""Bytes of a fresh entry: `[seq,group,count],` with numbers of nineteen digits."""
+
 PAGE_ENTRIES_MAX: Final = 64
 """Entries of one page."""
 
