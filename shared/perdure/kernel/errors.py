@@ -27,6 +27,7 @@ PerdureError
 └── Unavailable          it was not decided, or not done; asking again may help
     ├── Contended            lost too many races in a row
     ├── FenceHeld            another writer holds the fence and its lease runs
+    ├── Stalled              every writer of the next tick died; it is tried again later
     ├── OutcomeUnknown       a commit may or may not have happened
     ├── StoreUnavailable     the store does not answer
     └── TickFailed           a processor failed; nothing was published
@@ -69,7 +70,12 @@ class Refused(PerdureError):
 
 
 class Unavailable(PerdureError):
-    """It was not decided, or not done; asking again may help."""
+    """It was not decided, or not done; asking again may help.
+
+    ``batch_id`` names the batch to ask again with, when the server had chosen its id.
+    """
+
+    batch_id: str | None = None
 
 
 class Invalid(Refused): ...
@@ -142,6 +148,9 @@ class Contended(Unavailable): ...
 
 
 class FenceHeld(Unavailable): ...
+
+
+class Stalled(Unavailable): ...
 
 
 class OutcomeUnknown(Unavailable): ...

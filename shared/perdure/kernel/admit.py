@@ -1,0 +1,262 @@
+"""Admission: a batch becomes one log entry, a few page entries, and a receipt for ever."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from perdure.kernel import limits
+from perdure.kernel.batch import Batch, grouped
+from perdure.kernel.errors import Conflict, NotPermitted
+from perdure.kernel.ids import (
+    BatchId,
+    CommandId,
+    EntityId,
+    Holder,
+    Instant,
+    Partition,
+    Seq,
+    Sequence,
+    Tick,
+)
+from perdure.kernel.pages import Page, PageEntry, page_key
+from perdure.kernel.places import PageName, WorldRef
+from perdure.kernel.records import (
+    BatchKey,
+    CommandKey,
+    Group,
+    Head,
+    batch_key,
+    command_key,
+    head_key,
+)
+from perdure.kernel.view import Decision, Reads, View, Write
+from perdure.kernel.wake import UNREAD_MS, active_head, appended, woken
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What one admitted command is told."""
+
+    command_id: CommandId
+    sequence: Sequence
+    entity_id: EntityId | None
+    tick: Tick
+    priority: int
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """The answer to a batch: the same for ever."""
+
+    batch: Batch
+    batch_id: BatchId
+    first_sequence: Sequence
+    first_entity_id: EntityId
+    published: Tick
+    replayed: bool = False
+
+    def receipts(self) -> list[Receipt]:
+        """Spell out one receipt per command, in the order they were sent."""
+        batch = self.batch
+        spawned = dict.fromkeys(batch.spawning)
+        entities = iter(range(self.first_entity_id, self.first_entity_id + len(spawned)))
+        after = self.published + 1
+        return [
+            Receipt(
+                command_id=batch.command_id(index),
+                sequence=Sequence(self.first_sequence + index),
+                entity_id=EntityId(next(entities)) if index in spawned else None,
+                tick=Tick(after if tick is None else max(tick, after)),
+                priority=priority,
+            )
+            for index, (tick, priority) in enumerate(batch.dues)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownAdmitted:
+    """The answer when every command of a batch was admitted before, under its own id."""
+
+    batch_id: BatchId
+    keys: tuple[CommandKey, ...]
+    replayed: bool = True
+
+    def receipts(self) -> list[Receipt]:
+        return [
+            Receipt(CommandId(key.command), key.sequence, key.entity_id, key.tick, key.priority)
+            for key in self.keys
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """Accept a batch: all of it or nothing, at most once."""
+
+    ref: WorldRef
+    batch: Batch
+    holder: Holder | None = None
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return self.ref.partition
+
+    def reads(self) -> Reads:
+        world = self.ref.partition
+        own = (command_key(world, command) for _, command, _ in self.batch.own_ids)
+        return Reads(keys=(head_key(world), batch_key(world, self.batch.id), *own))
+
+    def decide(self, view: View, now: Instant) -> Decision[Admitted | KnownAdmitted]:
+        batch, world = self.batch, self.ref.partition
+        known = view.get(batch_key(world, batch.id))
+        if known is not None:
+            return Decision(self._replayed(known))
+        # The keys of single commands, too, are looked at before the world's status: an
+        # answer once given holds in every later state of the world.
+        keys = [view.get(command_key(world, command)) for _, command, _ in batch.own_ids]
+        if any(key is not None for key in keys):
+            return Decision(self._known(keys))
+        head = self._open_head(view)
+        admitted = Admitted(
+            batch, batch.id, head.next_sequence, head.next_entity_id, head.published
+        )
+        groups, pages, last_page = self._pages(view, head)
+        after = replace(
+            head,
+            next_sequence=Sequence(head.next_sequence + batch.size),
+            next_entity_id=EntityId(head.next_entity_id + len(batch.spawning)),
+            open_commands=head.open_commands + batch.size,
+            last_page=last_page,
+        )
+        facts = {
+            "batch": batch.id,
+            "count": batch.size,
+            "first_entity_id": head.next_entity_id,
+            "first_sequence": head.next_sequence,
+            "groups": [[group.tick, group.priority, group.count] for group in groups],
+            "published": head.published,
+        }
+        after, entry = appended(
+            after,
+            "admitted",
+            facts,
+            now,
+            payload=batch.payload,
+            payload_digest=batch.payload_digest,
+        )
+        after, hints = woken(view, after, self.ref, Instant(now + UNREAD_MS))
+        key = BatchKey(
+            partition=world,
+            batch=batch.id,
+            digest=batch.digest,
+            seq=entry.seq,
+            published=head.published,
+            first_sequence=head.next_sequence,
+            first_entity_id=head.next_entity_id,
+            groups=groups,
+        )
+        own = self._command_keys(admitted, entry.seq, groups)
+        return Decision(admitted, (after, entry, key, *pages, *own, *hints))
+
+    def _replayed(self, known: BatchKey) -> Admitted:
+        if known.digest != self.batch.digest:
+            raise Conflict(
+                expected=f"batch {self.batch.id!r} with the content it was admitted with"
+                f" (digest {known.digest[:12]}…)",
+                found=f"other content (digest {self.batch.digest[:12]}…)",
+            )
+        return Admitted(
+            self.batch,
+            self.batch.id,
+            known.first_sequence,
+            known.first_entity_id,
+            known.published,
+            replayed=True,
+        )
+
+    def _known(self, keys: list[CommandKey | None]) -> KnownAdmitted:
+        found = [key for key in keys if key is not None]
+        if len(found) < self.batch.size:
+            raise Conflict(
+                expected="a batch whose command ids are all new or all known",
+                found=f"{len(found)} of {self.batch.size} known, {found[0].command!r} among them",
+            )
+        for key, (_, command, content) in zip(found, self.batch.own_ids, strict=True):
+            if key.digest != content:
+                raise Conflict(
+                    expected=f"command {command!r} with the content it was admitted with",
+                    found="other content",
+                )
+        return KnownAdmitted(self.batch.id, tuple(found))
+
+    def _open_head(self, view: View) -> Head:
+        head = active_head(view, self.ref)
+        if head.writer_mode == "cleanup_only" and (
+            self.holder is None or self.holder != head.fence.holder
+        ):
+            raise NotPermitted(
+                expected="the holder of a private world's fence", found="another caller"
+            )
+        return head
+
+    def _pages(
+        self, view: View, head: Head
+    ) -> tuple[tuple[Group, ...], list[Write], PageName | None]:
+        world, seq = self.ref.partition, Seq(head.seq + 1)
+        groups: list[Group] = []
+        pages: list[Write] = []
+        last = head.last_page
+        by_due = grouped(self.batch.dues, head.published)
+        for number, ((tick, priority), indices) in enumerate(by_due.items()):
+            entry = PageEntry(seq=seq, group=number, count=len(indices))
+            page = None
+            if last is not None and (last.tick, last.priority) == (tick, priority):
+                page = _room(view.get(page_key(world, last)))
+            if page is None:
+                first = Sequence(head.next_sequence + indices[0])
+                page = Page(partition=world, name=PageName(tick, priority, first), entries=())
+            page = replace(page, entries=(*page.entries, entry))
+            pages.append(page)
+            last = page.name
+            groups.append(Group(tick=tick, priority=priority, count=len(indices), page=last))
+        return tuple(groups), pages, last
+
+    def _command_keys(
+        self, admitted: Admitted, seq: Seq, groups: tuple[Group, ...]
+    ) -> Iterator[CommandKey]:
+        batch = self.batch
+        if not batch.own_ids:
+            return
+        by_due = grouped(batch.dues, admitted.published)
+        pages = {due: group.page for due, group in zip(by_due, groups, strict=True)}
+        after = admitted.published + 1
+        for index, command, content in batch.own_ids:
+            asked, priority = batch.dues[index]
+            tick = Tick(after if asked is None else max(asked, after))
+            rank = bisect_left(batch.spawning, index)
+            spawns = rank < len(batch.spawning) and batch.spawning[rank] == index
+            yield CommandKey(
+                partition=self.ref.partition,
+                command=command,
+                digest=content,
+                batch=batch.id,
+                seq=seq,
+                index=index,
+                sequence=Sequence(admitted.first_sequence + index),
+                entity_id=EntityId(admitted.first_entity_id + rank) if spawns else None,
+                tick=tick,
+                priority=priority,
+                page=pages[tick, priority],
+            )
+
+
+def _room(page: Page | None) -> Page | None:
+    """Return the page if one more entry may be appended to it."""
+    if page is None or len(page.entries) >= limits.PAGE_ENTRIES_MAX:
+        return None
+    room = limits.PAGE_BYTES_MAX - limits.PAGE_ENTRY_BYTES_MAX
+    return page if len(page.body()) <= room else None

@@ -1,0 +1,265 @@
+"""Batches: commands admitted together, in the one spelling that is stored and digested."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from perdure.kernel import limits
+from perdure.kernel.canonical import canonical, digest
+from perdure.kernel.component import Component, Registry, checked_value
+from perdure.kernel.errors import InvalidBatch, TooLarge
+from perdure.kernel.ids import (
+    BatchId,
+    CommandId,
+    EntityId,
+    Tick,
+    WorldId,
+    checked_command_id,
+    checked_id,
+    indexed_command_id,
+)
+from perdure.kernel.ids import Sequence as CommandSequence
+from perdure.kernel.log import LogEntry, payload_digest
+from perdure.kernel.operations import Command, RemoveComponents
+
+Due = tuple[int | None, int]
+"""(tick as asked for, or None for "the next one"; priority)."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Checked commands of one batch, ready to be admitted to one world."""
+
+    id: BatchId
+    world: WorldId
+    payload: bytes
+    dues: tuple[Due, ...]
+    spawning: tuple[int, ...]
+    """Indices of the commands that spawn, ascending."""
+    own_ids: tuple[tuple[int, CommandId, str], ...]
+    """(index, id, digest) of the commands whose caller chose an id."""
+
+    @cached_property
+    def payload_digest(self) -> str:
+        return payload_digest(self.payload)
+
+    @cached_property
+    def digest(self) -> str:
+        """Over the request as sent: commands with their ids, principal and origin."""
+        return digest("perdure.batch.v1", self.world.encode(), self.payload_digest.encode())
+
+    @property
+    def size(self) -> int:
+        return len(self.dues)
+
+    def command_id(self, index: int) -> CommandId:
+        """Return the id of the command at ``index``: its caller's, or the batch's."""
+        return self._own.get(index) or indexed_command_id(self.id, index)
+
+    @cached_property
+    def _own(self) -> dict[int, CommandId]:
+        return {index: command for index, command, _ in self.own_ids}
+
+
+def prepared(
+    world: WorldId,
+    batch: BatchId,
+    commands: Sequence[Command],
+    registry: Registry,
+    *,
+    principal: str | None = None,
+    origin: str = "local",
+) -> Batch:
+    """Check ``commands`` and spell them as they will be stored. Raises Invalid kinds."""
+    checked_id(batch, what="a batch id", bytes_max=limits.BATCH_ID_BYTES_MAX)
+    if not 1 <= len(commands) <= limits.BATCH_COMMANDS_MAX:
+        kind = TooLarge if commands else InvalidBatch
+        raise kind(
+            expected=f"1 to {limits.BATCH_COMMANDS_MAX} commands in a batch",
+            found=str(len(commands)),
+        )
+    types: dict[str, str] = {}
+    spelled = [_spelled(command, registry, types) for command in commands]
+    sender = {"origin": origin, "principal": principal}
+    payload = canonical({**sender, "commands": spelled, "types": types})
+    if len(payload) > limits.BATCH_BYTES_MAX:
+        raise TooLarge(
+            expected=f"a batch of at most {limits.BATCH_BYTES_MAX} bytes",
+            found=f"{len(payload)} bytes",
+        )
+    own_ids = tuple(_own_ids(world, spelled, types, sender))
+    dues = tuple((each.get("tick"), each.get("priority", 0)) for each in spelled)
+    _check_records(dues, own_ids)
+    return Batch(
+        id=batch,
+        world=world,
+        payload=payload,
+        dues=dues,
+        spawning=tuple(index for index, each in enumerate(commands) if each.spawns),
+        own_ids=own_ids,
+    )
+
+
+def _spelled(command: Command, registry: Registry, types: dict[str, str]) -> dict[str, Any]:
+    fields = {name: held for name, held in command.__dict__.items() if held is not None}
+    components = fields.get("components")
+    if isinstance(command, RemoveComponents):
+        for reference in command.components:
+            _typed(registry.named(reference), types)
+        fields["components"] = sorted({name.partition("@")[0] for name in command.components})
+    elif components is not None:
+        values = {}
+        for reference, value in components.items():
+            model = type(value) if isinstance(value, Component) else None
+            model = registry.named(reference) if model is None else _known(model, registry)
+            values[_typed(model, types)] = checked_value(model, value)
+        fields["components"] = values
+    return fields
+
+
+def _known(model: type[Component], registry: Registry) -> type[Component]:
+    return registry.exact(model.component.name, model.component.fingerprint)
+
+
+def _typed(model: type[Component], types: dict[str, str]) -> str:
+    described = model.component
+    known = types.setdefault(described.name, described.fingerprint)
+    if known != described.fingerprint:
+        raise InvalidBatch(
+            expected=f"one schema of component {described.name!r} in a batch", found="two"
+        )
+    return described.name
+
+
+def _own_ids(
+    world: WorldId, spelled: list[dict[str, Any]], types: dict[str, str], sender: dict[str, Any]
+) -> Iterator[tuple[int, CommandId, str]]:
+    seen: set[str] = set()
+    for index, command in enumerate(spelled):
+        if "command_id" in command:
+            own = checked_command_id(command["command_id"])
+            if own in seen:
+                raise InvalidBatch(expected="each command id once in a batch", found=f"{own} twice")
+            seen.add(own)
+            named = command.get("components", ())
+            content = {
+                **sender,
+                "command": {name: held for name, held in command.items() if name != "command_id"},
+                "types": {name: types[name] for name in named},
+            }
+            yield index, own, digest("perdure.command.v1", world.encode(), canonical(content))
+
+
+def _check_records(dues: Iterable[Due], own_ids: Sequence[object]) -> None:
+    records = len(set(dues)) + len(own_ids)
+    if records > limits.BATCH_GROUPS_MAX:
+        raise TooLarge(
+            expected="at most"
+            f" {limits.BATCH_GROUPS_MAX} different (tick, priority) groups and caller-chosen"
+            " command ids in a batch",
+            found=str(records),
+        )
+
+
+def grouped(dues: Iterable[Due], published: int) -> dict[tuple[Tick, int], list[int]]:
+    """Sort indices of commands into (tick, priority) groups, in order of first appearance.
+
+    No tick, or one that is not above the published one, means the next tick.
+    """
+    groups: dict[tuple[Tick, int], list[int]] = {}
+    for index, (tick, priority) in enumerate(dues):
+        due = Tick(published + 1 if tick is None or tick <= published else tick)
+        groups.setdefault((due, priority), []).append(index)
+    return groups
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCommand:
+    """A command read back from the log."""
+
+    command_id: CommandId
+    sequence: CommandSequence
+    entity_id: EntityId | None
+    """The id reserved for a spawn; None for other operations."""
+    operation: dict[str, Any]
+    types: dict[str, str]
+
+    @property
+    def max_attempts(self) -> int:
+        return int(self.operation.get("max_attempts", limits.ATTEMPTS_DEFAULT))
+
+
+@dataclass(frozen=True)
+class StoredBatch:
+    """A batch read back from its log entry."""
+
+    batch: BatchId
+    first_sequence: CommandSequence
+    first_entity_id: EntityId
+    published: Tick
+    operations: list[dict[str, Any]]
+    types: dict[str, str]
+
+    @classmethod
+    def of(cls, entry: LogEntry) -> StoredBatch:
+        """Read the batch of an ``admitted`` entry."""
+        content = json.loads(entry.payload)
+        facts = entry.facts
+        return cls(
+            batch=BatchId(facts["batch"]),
+            first_sequence=CommandSequence(facts["first_sequence"]),
+            first_entity_id=EntityId(facts["first_entity_id"]),
+            published=Tick(facts["published"]),
+            operations=content["commands"],
+            types=content["types"],
+        )
+
+    @cached_property
+    def groups(self) -> list[tuple[tuple[Tick, int], list[int]]]:
+        """(tick, priority) and indices of each group, by group number."""
+        dues = ((each.get("tick"), each.get("priority", 0)) for each in self.operations)
+        return list(grouped(dues, self.published).items())
+
+    @cached_property
+    def _entities(self) -> dict[int, EntityId]:
+        spawning = (i for i, each in enumerate(self.operations) if each["operation"] == "spawn")
+        return {index: EntityId(self.first_entity_id + rank) for rank, index in enumerate(spawning)}
+
+    def command(self, index: int) -> StoredCommand:
+        """Return the command at ``index``."""
+        operation = self.operations[index]
+        own = operation.get("command_id")
+        return StoredCommand(
+            command_id=CommandId(own) if own else indexed_command_id(self.batch, index),
+            sequence=CommandSequence(self.first_sequence + index),
+            entity_id=self._entities.get(index),
+            operation=operation,
+            types=self.types,
+        )
+
+
+def split(
+    commands: Iterable[Command],
+    *,
+    commands_max: int = limits.BATCH_COMMANDS_MAX,
+    records_max: int = limits.BATCH_GROUPS_MAX,
+) -> Iterator[list[Command]]:
+    """Cut a list of commands, in order, into as few batches as the limits allow."""
+    batch: list[Command] = []
+    dues: set[Due] = set()
+    own_ids = 0
+    for command in commands:
+        due = (command.tick, command.priority or 0)
+        own = own_ids + (command.command_id is not None)
+        if batch and (len(batch) == commands_max or len(dues | {due}) + own > records_max):
+            yield batch
+            batch, dues, own = [], set(), int(command.command_id is not None)
+        batch.append(command)
+        dues.add(due)
+        own_ids = own
+    if batch:
+        yield batch

@@ -1,0 +1,179 @@
+"""Components: typed values of an entity, and the names and fingerprints they travel under."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from perdure.kernel import limits
+from perdure.kernel.canonical import canonical, digest
+from perdure.kernel.errors import InvalidValue, UnknownComponent
+from perdure.kernel.ids import TableId
+
+Logical = Literal["int64", "float64", "bool", "string"]
+
+_LOGICAL: Final[Mapping[type, Logical]] = {
+    int: "int64",
+    float: "float64",
+    bool: "bool",
+    str: "string",
+}
+
+
+class Component(BaseModel):
+    """Base of every component class: a frozen pydantic model of int, float, bool and str.
+
+    ``X | None`` makes a field nullable. Two classes of one name and equal fields are one
+    component; of one name and other fields, two different ones.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, ser_json_inf_nan="null"
+    )
+
+    component: ClassVar[ComponentType]
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        cls.component = ComponentType.of(cls)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One field of a component as a column of a table."""
+
+    name: str
+    logical: Logical
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentType:
+    """What a component is, apart from the class that spells it."""
+
+    name: str
+    columns: tuple[Column, ...]
+    fingerprint: str
+
+    @classmethod
+    def of(cls, model: type[Component]) -> ComponentType:
+        """Describe a component class. Raises TypeError for a field no column can hold."""
+        prefix = model.__name__.lower()
+        columns = tuple(
+            Column(f"{prefix}__{name}", *_logical(model.__name__, name, field.annotation))
+            for name, field in model.model_fields.items()
+        )
+        return cls(model.__name__, columns, fingerprint(columns))
+
+
+def fingerprint(columns: Iterable[Column]) -> str:
+    """Return the digest of names and logical types in order; nullability is left out."""
+    described = [[column.name, column.logical] for column in columns]
+    return digest("perdure.schema.v1", canonical(described))
+
+
+def table_id(signature: Iterable[ComponentType]) -> TableId:
+    """Name the table of an archetype: stable over library versions and module moves."""
+    ordered = sorted(signature, key=lambda each: each.name)
+    described = [[each.name, each.fingerprint] for each in ordered]
+    hashed = digest("perdure.table.v1", canonical(described))
+    return TableId(f"a_{len(ordered)}c_{hashed[:16]}")
+
+
+class Registry:
+    """The component classes that a process knows, by name and fingerprint."""
+
+    def __init__(self, models: Iterable[type[Component]] = ()) -> None:
+        self._models: dict[tuple[str, str], type[Component]] = {}
+        self._names: dict[str, list[str]] = {}
+        for model in models:
+            self.add(model)
+
+    def __iter__(self) -> Iterator[type[Component]]:
+        return iter(self._models.values())
+
+    def add(self, model: type[Component]) -> None:
+        """Make ``model`` known. An equal component known already is kept."""
+        described = model.component
+        if (described.name, described.fingerprint) not in self._models:
+            self._models[described.name, described.fingerprint] = model
+            self._names.setdefault(described.name, []).append(described.fingerprint)
+
+    def named(self, reference: str) -> type[Component]:
+        """Return the class of ``Name`` or ``Name@fingerprint``. Raises UnknownComponent.
+
+        A name alone is never guessed among two schemas.
+        """
+        name, _, wanted = reference.partition("@")
+        known = self._names.get(name, [])
+        if wanted:
+            return self.exact(name, wanted)
+        if len(known) != 1:
+            raise UnknownComponent(
+                expected=f"one of the components {', '.join(sorted(self._names)) or '(none)'}",
+                found=repr(name) if not known else f"{name!r} with {len(known)} schemas",
+            )
+        return self._models[name, known[0]]
+
+    def exact(self, name: str, wanted: str) -> type[Component]:
+        """Return the class of this name and fingerprint. Raises UnknownComponent."""
+        model = self._models.get((name, wanted))
+        if model is None:
+            known = ", ".join(each[:12] for each in self._names.get(name, [])) or "none"
+            raise UnknownComponent(
+                expected=f"component {name!r} with fingerprint {wanted[:12]}…",
+                found=f"fingerprints {known}",
+            )
+        return model
+
+
+def checked_value(model: type[Component], value: Any) -> dict[str, Any]:
+    """Return the canonical values of a component given as a mapping or an instance.
+
+    Numbers become what their field says (an integer in a float field a float). Raises
+    InvalidValue for a wrong type, a field too many, NaN, or an integer beyond 64 bits.
+    """
+    if isinstance(value, Component):
+        value = value.__dict__
+    try:
+        fields = model.model_validate(value).__dict__
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=True)[0]
+        where = ".".join(str(part) for part in (model.__name__, *first["loc"]))
+        raise InvalidValue(
+            expected=f"{where}: {first['msg']}", found=_shown(first["input"])
+        ) from error
+    for name, held in fields.items():
+        if isinstance(held, int) and not limits.INTEGER_MIN <= held <= limits.INTEGER_MAX:
+            raise InvalidValue(
+                expected=f"{model.__name__}.{name}: an integer of 64 bits", found=_shown(held)
+            )
+    return fields
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # an int too long to print
+        text = f"an integer of {value.bit_length()} bits"
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+def _logical(model: str, field: str, annotation: Any) -> tuple[Logical, bool]:
+    nullable = False
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) in (Union, types.UnionType):
+        arms = [arm for arm in get_args(annotation) if arm is not type(None)]
+        nullable = len(arms) < len(get_args(annotation))
+        annotation = arms[0] if len(arms) == 1 else None
+    if annotation not in _LOGICAL:
+        raise TypeError(
+            f"{model}.{field} must be int, float, bool or str (or one of them | None),"
+            f" not {annotation!r}"
+        )
+    return _LOGICAL[annotation], nullable

@@ -1,0 +1,179 @@
+"""The fence: who may write a world, what its taking over says of the writers before, and probes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from perdure.kernel import limits
+from perdure.kernel.errors import FenceHeld, Invalid, StaleWriter, Stalled
+from perdure.kernel.ids import Epoch, Holder, Instant, Partition, Tick
+from perdure.kernel.places import WorldRef
+from perdure.kernel.records import Drain, Fence, Head, Probe, head_key
+from perdure.kernel.view import Decision, Reads, View
+from perdure.kernel.wake import active_head
+
+STALL_BACKOFF_MS = 60_000
+"""A stalled world's fence is taken once a minute, then every two, four, … minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grip:
+    """A fence held: the epoch to write under, and the head it was taken on."""
+
+    epoch: Epoch
+    holder: Holder
+    until: Instant
+    head: Head
+
+    @property
+    def tick(self) -> Tick:
+        """The tick this writer may publish next."""
+        return self.head.next_tick
+
+    @property
+    def careful(self) -> bool:
+        """So many writers died on this tick that each step is named before it is taken."""
+        drain = self.head.drain
+        return drain.tick == self.tick and drain.starts >= limits.PROBE_FROM_STARTS
+
+
+@dataclass(frozen=True, slots=True)
+class TakeFence:
+    """Become the writer of an active world, if its fence is free, released or expired.
+
+    The present holder keeps its epoch, and writes nothing while half of its lease remains.
+    """
+
+    ref: WorldRef
+    holder: Holder
+    lease_ms: int
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return self.ref.partition
+
+    def reads(self) -> Reads:
+        return Reads(keys=(head_key(self.ref.partition),))
+
+    def checked(self) -> TakeFence:
+        """Return self if holder and lease are within the limits. Raises Invalid."""
+        if not 1 <= len(self.holder.encode()) <= limits.HOLDER_BYTES_MAX:
+            raise Invalid(
+                expected=f"a holder of 1 to {limits.HOLDER_BYTES_MAX} bytes",
+                found=repr(self.holder),
+            )
+        if not 1 <= self.lease_ms <= limits.LEASE_MS_MAX:
+            raise Invalid(
+                expected=f"a lease of 1 to {limits.LEASE_MS_MAX} ms", found=f"{self.lease_ms} ms"
+            )
+        return self
+
+    def decide(self, view: View, now: Instant) -> Decision[Grip]:
+        head = active_head(view, self.ref)
+        fence = head.fence
+        until = Instant(now + self.lease_ms)
+        if fence.holder == self.holder:
+            if now < fence.until and fence.until - now >= self.lease_ms // 2:
+                return Decision(Grip(fence.epoch, self.holder, fence.until, head))
+            renewed = replace(head, fence=replace(fence, until=until))
+            return Decision(Grip(fence.epoch, self.holder, until, renewed), (renewed,))
+        # An `until` further ahead than any lease was written by a wrong clock.
+        if fence.holder is not None and now < fence.until <= now + limits.LEASE_MS_MAX:
+            raise FenceHeld(
+                expected=f"a free fence on world {self.ref.world!r}",
+                found=f"epoch {fence.epoch} held for {fence.until - now} ms more",
+            )
+        if fence.holder is not None:
+            _check_stall(head, now)
+        epoch = Epoch(fence.epoch + 1)
+        taken = replace(
+            head,
+            fence=Fence(epoch=epoch, holder=self.holder, until=until),
+            drain=_after_death(head) if fence.holder is not None else head.drain,
+        )
+        return Decision(Grip(epoch, self.holder, until, taken), (taken,))
+
+
+def _check_stall(head: Head, now: Instant) -> None:
+    drain = head.drain
+    past = drain.starts - limits.STALLED_FROM_STARTS
+    if drain.tick != head.next_tick or past < 0:
+        return
+    again = head.fence.until + STALL_BACKOFF_MS * 2 ** min(past, 10)
+    if now < again:
+        raise Stalled(
+            expected=f"tick {head.next_tick} to survive its writers",
+            found=f"{drain.starts} of them died; the next try is in {again - now} ms",
+        )
+
+
+def _after_death(head: Head) -> Drain:
+    """Count one more death on the tick, and say who did it if a probe had cornered it."""
+    drain = head.drain if head.drain.tick == head.next_tick else Drain(tick=head.next_tick)
+    starts = drain.starts + 1
+    probe = drain.probe
+    if probe is None or probe.stage != "apply" or probe.first != probe.last:
+        return replace(drain, starts=starts)
+    others = tuple(each for each in drain.culprits if each[0] != probe.first)
+    return replace(drain, starts=starts, probe=None, culprits=(*others, (probe.first, starts)))
+
+
+@dataclass(frozen=True, slots=True)
+class NameProbe:
+    """Write down what the holder is about to do, so that its death would name the cause."""
+
+    ref: WorldRef
+    epoch: Epoch
+    probe: Probe
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return self.ref.partition
+
+    def reads(self) -> Reads:
+        return Reads(keys=(head_key(self.ref.partition),))
+
+    def decide(self, view: View, now: Instant) -> Decision[None]:
+        head = held_head(view, self.ref, self.epoch)
+        if head.drain.probe == self.probe:
+            return Decision(None)
+        return Decision(None, (replace(head, drain=replace(head.drain, probe=self.probe)),))
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseFence:
+    """Let the fence go, if it is still this holder's. Idempotent."""
+
+    ref: WorldRef
+    epoch: Epoch
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return self.ref.partition
+
+    def reads(self) -> Reads:
+        return Reads(keys=(head_key(self.ref.partition),))
+
+    def decide(self, view: View, now: Instant) -> Decision[None]:
+        head = view.get(head_key(self.ref.partition))
+        if head is None or head.fence.epoch != self.epoch or head.fence.holder is None:
+            return Decision(None)
+        return Decision(None, (replace(head, fence=Fence(epoch=self.epoch)),))
+
+
+def held_head(view: View, ref: WorldRef, epoch: Epoch) -> Head:
+    """Return the head of an active world whose fence has this epoch. Raises StaleWriter."""
+    head = active_head(view, ref)
+    if head.fence.epoch != epoch:
+        raise StaleWriter(
+            expected=f"the live epoch {head.fence.epoch} of world {ref.world!r}",
+            found=f"epoch {epoch}",
+        )
+    return head

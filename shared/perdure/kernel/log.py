@@ -1,0 +1,91 @@
+"""The log of a stream: entries in total order, each chained to the one before."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Final, Literal, Self
+
+from perdure.kernel.canonical import canonical, digest
+from perdure.kernel.errors import Corrupt
+from perdure.kernel.ids import Instant, Partition, Seq
+from perdure.kernel.places import number
+from perdure.kernel.record import Record
+from perdure.kernel.view import Key
+
+EntryKind = Literal[
+    "created", "admitted", "cancelled", "cancelled_all", "published", "closing", "destroyed"
+]
+
+_ENTRY: Final = re.compile(
+    rb'\A\{"at":(\d+),"facts":(\{.*?\}),"kind":"([a-z_]+)","payload":(.*),'
+    rb'"previous":"([0-9a-f]*)","seq":(\d+)\}\Z',
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogEntry(Record):
+    """One entry of a stream's log, chained to the one before by digest.
+
+    ``payload`` is canonical JSON kept as the bytes it came in, so that an entry decided
+    again is not spelled again; ``facts`` are what the decision added.
+    """
+
+    immutable: ClassVar[bool] = True
+
+    seq: Seq
+    at: Instant
+    kind: EntryKind
+    facts: dict[str, Any]
+    payload: bytes = b"null"
+    payload_digest: str = ""
+    previous: str
+
+    @property
+    def key(self) -> Key[LogEntry]:
+        return log_key(self.partition, self.seq)
+
+    @cached_property
+    def digest(self) -> str:
+        """The link of the chain: over the entry before, the facts and the payload."""
+        head = canonical([self.seq, self.at, self.kind, self.facts])
+        payload = self.payload_digest or payload_digest(self.payload)
+        return digest("perdure.log.v1", self.previous.encode(), head, payload.encode())
+
+    def body(self) -> bytes:
+        return b'{"at":%d,"facts":%s,"kind":"%s","payload":%s,"previous":"%s","seq":%d}' % (
+            self.at,
+            canonical(self.facts),
+            self.kind.encode(),
+            self.payload,
+            self.previous.encode(),
+            self.seq,
+        )
+
+    @classmethod
+    def read(cls, partition: Partition, sort: str, body: bytes) -> Self:
+        parts = _ENTRY.match(body)
+        if parts is None:
+            raise Corrupt(expected=f"a log entry at {partition} {sort}", found=repr(body[:60]))
+        at, facts, kind, payload, previous, seq = parts.groups()
+        return cls(
+            partition=partition,
+            seq=Seq(int(seq)),
+            at=Instant(int(at)),
+            kind=kind.decode(),  # type: ignore[arg-type]  # checked by the chain's digest
+            facts=json.loads(facts),
+            payload=payload,
+            previous=previous.decode(),
+        )
+
+
+def payload_digest(payload: bytes) -> str:
+    """Return the digest under which a payload enters the chain."""
+    return digest("perdure.payload.v1", payload)
+
+
+def log_key(world: Partition, seq: Seq) -> Key[LogEntry]:
+    return Key(world, f"log/{number(seq)}", LogEntry)

@@ -1,0 +1,155 @@
+"""Operations: what a command may do to a world, and the options under which it is deferred."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from perdure.kernel import limits
+from perdure.kernel.component import Component
+from perdure.kernel.errors import DirectOnly, InvalidBatch, InvalidValue, UnknownOperation
+
+DIRECT_ONLY: Final = frozenset(
+    {
+        "spawn_reserved",
+        "create_world",
+        "fork_world",
+        "resume_world",
+        "destroy_world",
+        "query",
+        "tick",
+        "run",
+        "add_processor",
+        "remove_processor",
+        "add_hook",
+        "remove_hook",
+        "add_resource",
+        "remove_resource",
+    }
+)
+"""Operations that exist and cannot be deferred to a tick."""
+
+Values = dict[str, Any]
+Components = Annotated[dict[str, Values | Component], Field(min_length=1)]
+Entity = Annotated[int, Field(ge=1, le=limits.INTEGER_MAX)]
+
+
+class Command(BaseModel):
+    """Base of the operations: the options of deferral. Absent options enter no digest."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    command_id: str | None = None
+    tick: Annotated[int, Field(ge=0, le=limits.TICK_MAX)] | None = None
+    priority: Annotated[int, Field(ge=-limits.PRIORITY_MAX, le=limits.PRIORITY_MAX)] | None = None
+    max_attempts: Annotated[int, Field(ge=1, le=limits.ATTEMPTS_MAX)] | None = None
+
+    spawns: ClassVar[bool] = False
+
+    def __init__(self, *components: Component, **fields: Any) -> None:
+        """Take components by position or as ``components={name: values}``."""
+        if components:
+            fields["components"] = _by_name(components)
+        super().__init__(**fields)
+
+
+class Spawn(Command):
+    """Make an entity. Its id is reserved when the command is admitted."""
+
+    operation: Literal["spawn"] = "spawn"
+    components: Components
+
+    spawns: ClassVar[bool] = True
+
+
+class Despawn(Command):
+    """End an entity."""
+
+    operation: Literal["despawn"] = "despawn"
+    entity_id: Entity
+
+
+class Update(Command):
+    """Replace the values of components that an entity has."""
+
+    operation: Literal["update"] = "update"
+    entity_id: Entity
+    components: Components
+
+
+class AddComponents(Command):
+    """Give an entity components that it lacks."""
+
+    operation: Literal["add_components"] = "add_components"
+    entity_id: Entity
+    components: Components
+
+
+class RemoveComponents(Command):
+    """Take components from an entity, by name."""
+
+    operation: Literal["remove_components"] = "remove_components"
+    entity_id: Entity
+    components: Annotated[list[str], Field(min_length=1)]
+
+
+AnyCommand = Annotated[
+    Spawn | Despawn | Update | AddComponents | RemoveComponents,
+    Field(discriminator="operation"),
+]
+OPERATIONS: Final[Mapping[str, type[Command]]] = {
+    "spawn": Spawn,
+    "despawn": Despawn,
+    "update": Update,
+    "add_components": AddComponents,
+    "remove_components": RemoveComponents,
+}
+COMMANDS: Final[TypeAdapter[list[AnyCommand]]] = TypeAdapter(list[AnyCommand])
+
+
+def parsed_commands(raw: Any) -> list[Command]:
+    """Read the JSON form of a list of commands, each ``{"operation": …, …}``.
+
+    Raises: InvalidBatch, UnknownOperation, DirectOnly, InvalidValue; each names the first
+    command at fault.
+    """
+    try:
+        return list(COMMANDS.validate_python(raw))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise _translated(raw, first["loc"], first["type"], first["msg"], first["input"]) from None
+
+
+def _translated(
+    raw: Any, where: tuple[int | str, ...], kind: str, message: str, found: Any
+) -> Exception:
+    if not where:
+        return InvalidBatch(expected="a list of commands", found=type(raw).__name__)
+    shown = ".".join(str(part) for part in where if part not in OPERATIONS)
+    if kind in {"union_tag_invalid", "union_tag_not_found"}:
+        name = found.get("operation") if isinstance(found, Mapping) else None
+        if isinstance(name, str) and name in DIRECT_ONLY:
+            return DirectOnly(
+                expected=f"commands.{shown}: an operation that can wait for a tick",
+                found=repr(name),
+            )
+        known = ", ".join(OPERATIONS)
+        return UnknownOperation(
+            expected=f"commands.{shown}.operation: one of {known}", found=repr(name)[:80]
+        )
+    text = repr(found)
+    return InvalidValue(
+        expected=f"commands.{shown}: {message}", found=text if len(text) <= 80 else text[:77] + "…"
+    )
+
+
+def _by_name(components: Iterable[Component]) -> dict[str, Component]:
+    named: dict[str, Component] = {}
+    for each in components:
+        name = type(each).__name__
+        if name in named:
+            raise InvalidValue(expected="each component once", found=f"{name} twice")
+        named[name] = each
+    return named

@@ -1,0 +1,86 @@
+"""Places: which partition a stream lives in, and how the sort keys of its records are spelled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from perdure.kernel import limits
+from perdure.kernel.ids import Instant, Partition, Sequence, StorageId, Tick, WorldId, short_hash
+
+MINUTE_MS: Final = 60_000
+WAKE_SHARDS: Final = 8
+"""Wake partitions of one table. Source: 1,000 write units a second and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorldRef:
+    """Which world: its storage and its id."""
+
+    storage: StorageId
+    world: WorldId
+
+    @property
+    def partition(self) -> Partition:
+        """The world's partition; the storage is in it, so ids never meet across tenants."""
+        return Partition(f"w/{short_hash(self.storage)}/{short_hash(self.world)}")
+
+    @property
+    def catalog(self) -> Partition:
+        return catalog_partition(self.storage)
+
+    @property
+    def wake(self) -> Partition:
+        """The wake partition that may hold a hint for this world."""
+        shard = int.from_bytes(short_hash(self.storage, self.world).encode()[:4]) % WAKE_SHARDS
+        return wake_partition(shard)
+
+
+def catalog_partition(storage: StorageId) -> Partition:
+    """Return the partition of a storage's worlds, names and signatures."""
+    return Partition(f"c/{short_hash(storage)}")
+
+
+def landing_partition(storage: StorageId) -> Partition:
+    """Return the partition of a storage's landing stream."""
+    return Partition(f"l/{short_hash(storage)}")
+
+
+def wake_partition(shard: int) -> Partition:
+    """Return one of the WAKE_SHARDS partitions of wake hints."""
+    return Partition(f"wake/{shard}")
+
+
+def number(value: int) -> str:
+    """Spell a number so that text sorts as numbers do."""
+    return f"{value:019d}"
+
+
+def after(prefix: str) -> str:
+    """Return the first text that sorts behind everything that starts with ``prefix``."""
+    return prefix[:-1] + chr(ord(prefix[-1]) + 1)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PageName:
+    """Name of a page: the tick and priority it is due at, and its first sequence."""
+
+    tick: Tick
+    priority: int
+    first: Sequence
+
+    @property
+    def sort(self) -> str:
+        offset = self.priority + limits.PRIORITY_MAX
+        return f"due/{number(self.tick)}/{offset:010d}/{number(self.first)}"
+
+    @classmethod
+    def parse(cls, sort: str) -> PageName:
+        """Read a sort key that :attr:`sort` spelled."""
+        _, tick, offset, first = sort.split("/")
+        return cls(Tick(int(tick)), int(offset) - limits.PRIORITY_MAX, Sequence(int(first)))
+
+
+def wake_sort(at: Instant, ref: WorldRef) -> str:
+    """Spell the wake hint of a world for the minute of ``at``."""
+    return f"{number(at // MINUTE_MS)}/{short_hash(ref.storage)}/{short_hash(ref.world)}"

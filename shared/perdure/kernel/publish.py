@@ -1,0 +1,309 @@
+"""Publishing: one commit makes a tick visible and settles what it drained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from perdure.kernel import limits, ranges
+from perdure.kernel.errors import DrainStale, SchemaMismatch, StaleWriter
+from perdure.kernel.fence import held_head
+from perdure.kernel.ids import (
+    EntityId,
+    Epoch,
+    Holder,
+    Instant,
+    Partition,
+    Seq,
+    Tick,
+    Token,
+)
+from perdure.kernel.pages import Page, PageEntry, page_key
+from perdure.kernel.places import PageName, WorldRef
+from perdure.kernel.ranges import Ranges
+from perdure.kernel.records import (
+    Drain,
+    Fence,
+    Head,
+    Manifest,
+    Outcome,
+    Signature,
+    TableRows,
+    head_key,
+    manifest_key,
+    signature_key,
+)
+from perdure.kernel.upkeep import Schedule, schedule_key
+from perdure.kernel.view import Decision, Reads, Removed, View, Write
+from perdure.kernel.wake import UNREAD_MS, appended, woken
+
+
+@dataclass(frozen=True, slots=True)
+class DrainedEntry:
+    """What a drain found in one page entry, and what the tick did with it.
+
+    ``held`` was open in the entry; ``settled`` of it is done with, ``moved`` of it is tried
+    again later; the rest stays where it is.
+    """
+
+    world: Partition | None
+    seq: Seq
+    group: int
+    held: Ranges
+    settled: Ranges = ()
+    moved: Ranges = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DrainedPage:
+    """One page that a drain read."""
+
+    name: PageName
+    entries: tuple[DrainedEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A page of commands to be tried again."""
+
+    name: PageName
+    entries: tuple[PageEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The answer: the tick is visible under this manifest, and this is the head after it."""
+
+    manifest: Manifest
+    head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Make one tick visible: the last step of a tick, and the only one that shows.
+
+    It carries what it drained and never queries again. The same publication token is the
+    same tick: publishing it twice is publishing it once.
+    """
+
+    ref: WorldRef
+    tick: Tick
+    token: Token
+    epoch: Epoch
+    holder: Holder
+    drained: tuple[DrainedPage, ...] = ()
+    moved: tuple[Moved, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+    tables: tuple[TableRows, ...] = ()
+    checkpoint: tuple[TableRows, ...] | None = None
+    processors: tuple[str, ...] = ()
+    entities: int = 0
+    next_in_tick_entity_id: EntityId = EntityId(2**52)
+    lease_ms: int = 0
+    """How long the fence is held on after this tick; 0 releases it."""
+    serves: Instant | None = None
+    """The schedule's ``next_at`` that this tick answers, if a schedule asked for it."""
+    at: Instant = Instant(0)
+    """The tick's time, as processors saw it."""
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return self.ref.partition
+
+    def reads(self) -> Reads:
+        world = self.ref.partition
+        pages = (page_key(world, page.name) for page in self.drained)
+        schedule = () if self.serves is None else (schedule_key(world),)
+        return Reads(keys=(head_key(world), manifest_key(world, self.tick), *pages, *schedule))
+
+    def decide(self, view: View, now: Instant) -> Decision[Published]:
+        known = view.get(manifest_key(self.ref.partition, self.tick))
+        if known is not None:
+            return Decision(self._known(view, known))
+        head = held_head(view, self.ref, self.epoch)
+        if head.published != self.tick - 1:
+            raise StaleWriter(
+                expected=f"tick {head.next_tick} next in world {self.ref.world!r}",
+                found=f"tick {self.tick}",
+            )
+        settled, cancelled, pages = self._settle(view, head)
+        manifest = Manifest(
+            partition=self.ref.partition,
+            tick=self.tick,
+            token=self.token,
+            epoch=self.epoch,
+            seq=Seq(head.seq + 1),
+            at=self.at,
+            previous=head.manifest_digest,
+            processors=self.processors,
+            settled=settled,
+            cancelled=cancelled,
+            outcomes=self.outcomes,
+            tables=self.tables,
+            checkpoint=self.checkpoint,
+            entities=self.entities,
+            next_in_tick_entity_id=self.next_in_tick_entity_id,
+        )
+        after, entry = appended(
+            self._advanced(head, manifest, now), "published", _facts(manifest), now
+        )
+        after, hints = self._woken(view, after, now)
+        again = (
+            Page(partition=self.ref.partition, name=page.name, entries=page.entries)
+            for page in self.moved
+        )
+        return Decision(
+            Published(manifest, after), (after, manifest, entry, *pages, *again, *hints)
+        )
+
+    def _known(self, view: View, known: Manifest) -> Published:
+        if known.token != self.token:
+            raise StaleWriter(
+                expected=f"tick {self.tick} to be published by this attempt",
+                found=f"attempt {known.token!r} of epoch {known.epoch}",
+            )
+        head = view.get(head_key(self.ref.partition))
+        assert head is not None, "a world with a manifest has a head"
+        return Published(known, head)
+
+    def _settle(self, view: View, head: Head) -> tuple[Ranges, Ranges, list[Write]]:
+        """Check what was drained against the pages as they are, and take it out of them."""
+        settled: Ranges = ()
+        cancelled: Ranges = ()
+        writes: list[Write] = []
+        for drained in self.drained:
+            page = view.get(page_key(self.ref.partition, drained.name))
+            entries: list[PageEntry] = []
+            by_place = {(each.world, each.seq, each.group): each for each in drained.entries}
+            for entry in page.entries if page is not None else ():
+                done = by_place.pop((entry.world, entry.seq, entry.group), None)
+                if done is None:
+                    entries.append(entry)
+                    continue
+                rest, dropped = _rest(entry, done, head)
+                settled = ranges.union(settled, done.settled)
+                cancelled = ranges.union(cancelled, dropped)
+                if rest:
+                    whole = rest == done.held and entry.open is None
+                    entries.append(entry if whole else replace(entry, open=rest))
+            gone = next((each for each in by_place.values() if each.settled or each.moved), None)
+            if gone is not None:
+                raise DrainStale(
+                    expected=f"sequences {gone.settled or gone.moved} open in page {drained.name}",
+                    found="an entry that is gone",
+                )
+            if page is not None and tuple(entries) != page.entries:
+                writes.append(
+                    replace(page, entries=tuple(entries)) if entries else Removed(page.key)
+                )
+        return settled, cancelled, writes
+
+    def _advanced(self, head: Head, manifest: Manifest, now: Instant) -> Head:
+        gone = ranges.size(ranges.from_sequence(manifest.settled, head.cancelled_below))
+        fence = Fence(epoch=self.epoch)
+        if self.lease_ms:
+            until = Instant(max(head.fence.until, now + self.lease_ms))
+            fence = Fence(epoch=self.epoch, holder=self.holder, until=until)
+        return replace(
+            head,
+            published=self.tick,
+            manifest_digest=manifest.digest,
+            fence=fence,
+            drain=Drain(),
+            checkpoint=head.checkpoint if self.checkpoint is None else self.tick,
+            open_commands=head.open_commands - gone,
+        )
+
+    def _woken(self, view: View, head: Head, now: Instant) -> tuple[Head, list[Write]]:
+        """Leave a hint for the consumers of this entry, and for the schedule's next tick."""
+        writes: list[Write] = []
+        if self.serves is not None:
+            schedule = view.get(schedule_key(self.ref.partition))
+            if schedule is None or schedule.next_at != self.serves:
+                raise StaleWriter(
+                    expected=f"a schedule that waits for {self.serves}",
+                    found="none" if schedule is None else f"one that waits for {schedule.next_at}",
+                )
+            following = served(schedule, now)
+            writes.append(following)
+            head, hints = woken(view, head, self.ref, following.next_at)
+            writes += hints
+        head, hints = woken(view, head, self.ref, Instant(now + UNREAD_MS))
+        return head, [*writes, *hints]
+
+
+def served(schedule: Schedule, now: Instant) -> Schedule:
+    """Return the schedule after one tick: ticks that were missed fall into that one."""
+    late = max(0, now - schedule.next_at)
+    steps = late // schedule.every_ms + 1
+    return replace(schedule, next_at=Instant(schedule.next_at + steps * schedule.every_ms))
+
+
+def _rest(entry: PageEntry, done: DrainedEntry, head: Head) -> tuple[Ranges, Ranges]:
+    """Return what stays open of an entry, and what of it was cancelled and leaves unapplied."""
+    current = done.held if entry.open is None else entry.open
+    taken = ranges.union(done.settled, done.moved)
+    if (
+        not ranges.covers(current, taken)
+        or ranges.from_sequence(taken, head.cancelled_below) != taken
+    ):
+        raise DrainStale(
+            expected=f"sequences {taken} open, from {head.cancelled_below} on",
+            found=f"sequences {current}",
+        )
+    live = ranges.from_sequence(current, head.cancelled_below)
+    return ranges.difference(live, taken), ranges.difference(current, live)
+
+
+def _facts(manifest: Manifest) -> dict[str, object]:
+    final = sum(outcome.status != "retryable" for outcome in manifest.outcomes)
+    return {
+        "applied": ranges.size(manifest.settled) - final,
+        "failed": final,
+        "manifest": manifest.digest,
+        "rows": sum(table.rows for table in manifest.tables),
+        "tick": manifest.tick,
+        "token": manifest.token,
+    }
+
+
+def checked_outcomes(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
+    """Cut details to their limit, and drop them all where even that is too much."""
+    held = tuple(outcomes)
+    most = limits.ERROR_DETAIL_CHARACTERS_MAX
+    if len(held) * most > limits.COMMIT_BYTES_MAX // 2:
+        most = 0
+    return tuple(
+        replace(each, detail=each.detail[:most]) if len(each.detail) > most else each
+        for each in held
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterSignature:
+    """Write down what a table holds, before any tick names the table. Idempotent."""
+
+    signature: Signature
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return self.signature.partition
+
+    def reads(self) -> Reads:
+        return Reads(keys=(self.signature.key,))
+
+    def decide(self, view: View, now: Instant) -> Decision[None]:
+        known = view.get(signature_key(self.signature.partition, self.signature.table))
+        if known is None:
+            return Decision(None, (self.signature,))
+        if known != self.signature:
+            raise SchemaMismatch(
+                expected=f"table {known.table} with columns {known.columns}",
+                found=str(self.signature.columns),
+            )
+        return Decision(None)

@@ -1,0 +1,340 @@
+"""Status: what became of a command, derived from manifests and pages and stored nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal
+
+from perdure.kernel import ranges
+from perdure.kernel.batch import StoredBatch
+from perdure.kernel.errors import Contended, NotFound
+from perdure.kernel.ids import (
+    BatchId,
+    CommandId,
+    EntityId,
+    Instant,
+    Partition,
+    Seq,
+    Sequence,
+    Tick,
+    Token,
+    parsed_command_id,
+)
+from perdure.kernel.log import log_key
+from perdure.kernel.pages import Page, PageEntry, page_key
+from perdure.kernel.places import PageName, WorldRef
+from perdure.kernel.records import (
+    BatchKey,
+    Head,
+    Manifest,
+    Outcome,
+    batch_key,
+    cancelled_key,
+    command_key,
+    head_key,
+    manifest_key,
+)
+from perdure.kernel.view import Decision, Reads, View
+from perdure.kernel.wake import existing_head
+
+CommandState = Literal["pending", "retryable", "applied", "rejected", "dead_letter"]
+
+SCAN_TICKS: Final = 16
+"""Manifests loaded at once when a command was settled later than it was due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a command was admitted, and the page it was first open in."""
+
+    command_id: CommandId
+    batch: BatchId
+    seq: Seq
+    index: int
+    sequence: Sequence
+    tick: Tick
+    priority: int
+    page: PageName
+
+
+@dataclass(frozen=True, slots=True)
+class CommandStatus:
+    """What is told of one command."""
+
+    command_id: CommandId
+    sequence: Sequence
+    operation: str
+    entity_id: EntityId | None
+    tick: Tick
+    priority: int
+    status: CommandState
+    attempts: int = 0
+    applied_tick: Tick | None = None
+    token: Token | None = None
+    code: str | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where a command stands: a status, and the page it is open in while it is open."""
+
+    status: CommandState
+    attempts: int = 0
+    tick: Tick | None = None
+    token: Token | None = None
+    code: str | None = None
+    detail: str | None = None
+    page: PageName | None = None
+    open_tick: Tick | None = None
+
+
+def stored_batch(view: View, world: Partition, seq: Seq) -> StoredBatch:
+    """Return the batch of the log entry ``seq``. Raises Missing, NotFound."""
+    entry = view.peek(log_key(world, seq))
+    if entry is None or entry.kind != "admitted":
+        raise NotFound(expected=f"an admission at seq {seq}", found="none")
+    return StoredBatch.of(entry)
+
+
+def placed(view: View, world: Partition, command: CommandId) -> Place:
+    """Find a command by its caller's id, or by ``<batch>.<index>``. Raises NotFound, Missing."""
+    indexed = parsed_command_id(command)
+    if indexed is None:
+        own = view.peek(command_key(world, command))
+        if own is not None:
+            return Place(
+                command,
+                own.batch,
+                own.seq,
+                own.index,
+                own.sequence,
+                own.tick,
+                own.priority,
+                own.page,
+            )
+    else:
+        batch, index = indexed
+        key = view.peek(batch_key(world, batch))
+        if key is not None and index < sum(group.count for group in key.groups):
+            return placed_in(stored_batch(view, world, key.seq), key, index)
+    raise NotFound(expected="a command that was admitted", found=f"no command {command!r}")
+
+
+def placed_in(batch: StoredBatch, key: BatchKey, index: int) -> Place:
+    """Find the place of the command at ``index`` of a batch."""
+    for number, ((tick, priority), indices) in enumerate(batch.groups):
+        if index in indices:
+            return Place(
+                batch.command(index).command_id,
+                key.batch,
+                key.seq,
+                index,
+                Sequence(key.first_sequence + index),
+                tick,
+                priority,
+                key.groups[number].page,
+            )
+    raise NotFound(expected=f"a command {index} in batch {key.batch!r}", found="a shorter batch")
+
+
+def state_of(view: View, head: Head, place: Place) -> State:
+    """Derive where a command stands.
+
+    The manifest of its due tick is asked before its page, so that a page that a running
+    commit has not yet taken away never hides a settlement. Raises Missing, Contended.
+    """
+    world = head.partition
+    at, page, attempts = place.tick, place.page, 0
+    while True:
+        final, retried = _settlement(view, head, place.sequence, at, at)
+        if final is not None:
+            return final
+        if retried is None and _entry(view.peek(page_key(world, page)), place) is not None:
+            cancelled = place.sequence < head.cancelled_below
+            status: CommandState = "retryable" if attempts else "pending"
+            return _cancelled() if cancelled else State(status, attempts, page=page, open_tick=at)
+        if retried is None:
+            final, retried = _settlement(view, head, place.sequence, Tick(at + 1), head.published)
+        if final is not None:
+            return final
+        if retried is None:
+            return _ended(view, head, place)
+        assert retried.again is not None, "a retryable outcome names its next page"
+        at, page, attempts = retried.again.tick, retried.again, retried.attempts
+
+
+def entry_of(view: View, page: Page, place: Place) -> tuple[PageEntry, ranges.Ranges] | None:
+    """Return the entry of ``page`` that holds a command, and all that is open in that entry."""
+    entry = _entry(page, place)
+    if entry is None:
+        return None
+    if entry.open is not None:
+        return entry, entry.open
+    batch = stored_batch(view, entry.world or page.partition, entry.seq)
+    indices = batch.groups[entry.group][1]
+    return entry, ranges.ranges(batch.first_sequence + index for index in indices)
+
+
+def _entry(page: Page | None, place: Place) -> PageEntry | None:
+    for entry in page.entries if page is not None else ():
+        if (entry.world, entry.seq) == (None, place.seq) and (
+            entry.open is None or ranges.contains(entry.open, place.sequence)
+        ):
+            return entry
+    return None
+
+
+def _settlement(
+    view: View, head: Head, sequence: Sequence, first: Tick, last: Tick
+) -> tuple[State | None, Outcome | None]:
+    """Look for a manifest that says something of ``sequence``: its end, or its retry."""
+    last = Tick(min(last, head.published))
+    for start in range(first, last + 1, SCAN_TICKS):
+        ticks = range(start, min(start + SCAN_TICKS, last + 1))
+        keys = [manifest_key(head.partition, Tick(tick)) for tick in ticks]
+        view.require(peeks=keys)
+        for manifest in filter(None, map(view.peek, keys)):
+            found = _said(manifest, sequence)
+            if found is not None:
+                return found
+    return None, None
+
+
+def _said(manifest: Manifest, sequence: Sequence) -> tuple[State | None, Outcome | None] | None:
+    for outcome in manifest.outcomes:
+        if outcome.sequence == sequence:
+            if outcome.status == "retryable":
+                return None, outcome
+            state = State(
+                outcome.status,
+                outcome.attempts,
+                tick=manifest.tick,
+                token=manifest.token,
+                code=outcome.code,
+                detail=outcome.detail,
+            )
+            return state, None
+    if ranges.contains(manifest.cancelled, sequence):
+        return _cancelled(), None
+    if ranges.contains(manifest.settled, sequence):
+        return State("applied", tick=manifest.tick, token=manifest.token), None
+    return None
+
+
+def _cancelled() -> State:
+    return State("rejected", code="cancelled", detail="It was cancelled before its tick.")
+
+
+def _ended(view: View, head: Head, place: Place) -> State:
+    if view.peek(cancelled_key(head.partition, place.sequence)) is not None:
+        return _cancelled()
+    if place.sequence < head.cancelled_below:
+        return _cancelled()
+    if head.status == "destroyed":
+        return State("rejected", code="world_destroyed", detail="Its world was destroyed.")
+    raise Contended(
+        expected=f"command {place.command_id!r} in its page or in a manifest",
+        found="neither: a tick was published meanwhile",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StatusOf:
+    """Tell what became of one command."""
+
+    ref: WorldRef
+    command: CommandId
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return self.ref.partition
+
+    def reads(self) -> Reads:
+        return Reads(peeks=(head_key(self.ref.partition),))
+
+    def decide(self, view: View, now: Instant) -> Decision[CommandStatus]:
+        return Decision(status_of(view, self.ref, self.command))
+
+
+def status_of(view: View, ref: WorldRef, command: CommandId) -> CommandStatus:
+    """Derive the status of one command. Raises NotFound, Missing, Contended."""
+    head = glimpsed_head(view, ref)
+    place = placed(view, ref.partition, command)
+    batch = stored_batch(view, ref.partition, place.seq)
+    return told(batch, place, state_of(view, head, place))
+
+
+def told(batch: StoredBatch, place: Place, state: State) -> CommandStatus:
+    """Put a command and its state together."""
+    stored = batch.command(place.index)
+    reserved = stored.entity_id
+    return CommandStatus(
+        command_id=place.command_id,
+        sequence=place.sequence,
+        operation=stored.operation["operation"],
+        entity_id=reserved if reserved is not None else stored.operation.get("entity_id"),
+        tick=place.tick if state.open_tick is None else state.open_tick,
+        priority=place.priority,
+        status=state.status,
+        attempts=state.attempts,
+        applied_tick=state.tick if state.status == "applied" else None,
+        token=state.token,
+        code=state.code,
+        detail=state.detail,
+    )
+
+
+def glimpsed_head(view: View, ref: WorldRef) -> Head:
+    """Return the head without conditioning on it. Raises NotFound."""
+    head = view.peek(head_key(ref.partition))
+    return existing_head(view, ref) if head is None else head
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """List commands in the order of their admission, with what became of them.
+
+    ``after`` is the (seq, index) behind which to go on.
+    """
+
+    ref: WorldRef
+    after: tuple[int, int]
+    limit: int
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return self.ref.partition
+
+    def reads(self) -> Reads:
+        return Reads(peeks=(head_key(self.ref.partition),))
+
+    def decide(
+        self, view: View, now: Instant
+    ) -> Decision[tuple[tuple[CommandStatus, int, int], ...]]:
+        head = glimpsed_head(view, self.ref)
+        told_of = tuple(self._from(view, head))
+        return Decision(told_of)
+
+    def _from(self, view: View, head: Head) -> Iterator[tuple[CommandStatus, int, int]]:
+        world = self.ref.partition
+        seq, index = self.after
+        count = 0
+        while seq <= head.seq and count < self.limit:
+            entry = view.peek(log_key(world, Seq(seq))) if seq else None
+            if entry is not None and entry.kind == "admitted":
+                batch = StoredBatch.of(entry)
+                key = view.peek(batch_key(world, batch.batch))
+                assert key is not None, "an admission has its batch key"
+                for at in range(index, len(batch.operations)):
+                    if count == self.limit:
+                        return
+                    place = placed_in(batch, key, at)
+                    yield told(batch, place, state_of(view, head, place)), seq, at + 1
+                    count += 1
+            seq, index = seq + 1, 0

@@ -1,0 +1,61 @@
+"""Upkeep: the records by which a world is found when something is due, and read to the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from perdure.kernel.ids import NO_TICK, Instant, Partition, Seq, StorageId, Tick, WorldId
+from perdure.kernel.record import Record
+from perdure.kernel.view import Key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumer(Record):
+    """How far a named reader has read this log, without a gap. ``tick`` is landing's own mark."""
+
+    name: str
+    seq: Seq
+    tick: Tick = NO_TICK
+
+    @property
+    def key(self) -> Key[Consumer]:
+        return consumer_key(self.partition, self.name)
+
+
+MissedTicks = Literal["coalesce", "skip", "catch_up"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule(Record):
+    """When the world ticks by itself."""
+
+    every_ms: int
+    next_at: Instant
+    missed: MissedTicks = "coalesce"
+
+    @property
+    def key(self) -> Key[Schedule]:
+        return schedule_key(self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wake(Record):
+    """Hint that a world has something to do; the truth is its head's ``wake_at``."""
+
+    sort: str
+    storage: StorageId
+    world: WorldId
+    at: Instant
+
+    @property
+    def key(self) -> Key[Wake]:
+        return Key(self.partition, self.sort, Wake)
+
+
+def consumer_key(world: Partition, name: str) -> Key[Consumer]:
+    return Key(world, f"consumer/{name}", Consumer)
+
+
+def schedule_key(world: Partition) -> Key[Schedule]:
+    return Key(world, "schedule", Schedule)

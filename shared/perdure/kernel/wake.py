@@ -1,0 +1,77 @@
+"""What every commit to a world does beside its own work: log entry, chain, wake hint."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from perdure.kernel.errors import NotFound, WorldClosing, WorldDestroyed
+from perdure.kernel.ids import Instant, Seq
+from perdure.kernel.log import EntryKind, LogEntry
+from perdure.kernel.places import MINUTE_MS, WorldRef, wake_sort
+from perdure.kernel.records import Head, head_key
+from perdure.kernel.upkeep import Wake
+from perdure.kernel.view import View, Write
+
+UNREAD_MS: Final = MINUTE_MS
+"""A log entry waits at most so long before a consumer is woken for it."""
+
+
+def existing_head(view: View, ref: WorldRef) -> Head:
+    """Return the head of a world that exists. Raises NotFound."""
+    head = view.get(head_key(ref.partition))
+    if head is None:
+        raise NotFound(expected="a world that exists", found=f"no world {ref.world!r}")
+    return head
+
+
+def active_head(view: View, ref: WorldRef) -> Head:
+    """Return the head of an active world. Raises NotFound, WorldClosing, WorldDestroyed."""
+    head = existing_head(view, ref)
+    if head.status == "destroyed":
+        raise WorldDestroyed(expected="an active world", found=f"{ref.world!r} is destroyed")
+    if head.status != "active":
+        raise WorldClosing(expected="an active world", found=f"{ref.world!r} is {head.status}")
+    return head
+
+
+def appended(
+    head: Head,
+    kind: EntryKind,
+    facts: dict[str, Any],
+    now: Instant,
+    *,
+    payload: bytes = b"null",
+    payload_digest: str = "",
+) -> tuple[Head, LogEntry]:
+    """Return the head after one more log entry, and the entry."""
+    entry = LogEntry(
+        partition=head.partition,
+        seq=Seq(head.seq + 1),
+        at=now,
+        kind=kind,
+        facts=facts,
+        payload=payload,
+        payload_digest=payload_digest,
+        previous=head.log_digest,
+    )
+    return replace(head, seq=entry.seq, log_digest=entry.digest), entry
+
+
+def woken(view: View, head: Head, ref: WorldRef, at: Instant) -> tuple[Head, tuple[Write, ...]]:
+    """Let the world be looked at by ``at``: lower ``wake_at`` and leave a hint, if need be.
+
+    A hint for a later minute stays behind; whoever finds it sees that the head disagrees.
+    So one may lie already where the new one goes. Raises Missing.
+    """
+    if head.wake_at is not None and head.wake_at // MINUTE_MS <= at // MINUTE_MS:
+        return head, ()
+    return replace(head, wake_at=at), hinted(view, ref, at)
+
+
+def hinted(view: View, ref: WorldRef, at: Instant) -> tuple[Write, ...]:
+    """Return the hint for ``at`` as a write, unless it lies there already. Raises Missing."""
+    hint = Wake(
+        partition=ref.wake, sort=wake_sort(at, ref), storage=ref.storage, world=ref.world, at=at
+    )
+    return () if view.get(hint.key) is not None else (hint,)
