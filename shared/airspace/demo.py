@@ -30,11 +30,12 @@ INTERRUPTED: Final = 130
 
 
 class Stopped(Exception):
-    """Why the demo ended early, in one line, and its exit code."""
+    """Why the demo ended early, in one line, its exit code, and whether the next run may go on."""
 
-    def __init__(self, reason: str, exit_code: int) -> None:
+    def __init__(self, reason: str, exit_code: int, *, can_go_on: bool = True) -> None:
         super().__init__(reason)
         self.exit_code = exit_code
+        self.can_go_on = can_go_on
 
 
 @click.command(help="Replay 1 January 2013: 805 flights out of New York, minute by minute.")
@@ -46,7 +47,8 @@ class Stopped(Exception):
 def main(root: Path | None) -> None:
     """Run the demo and end the process with its exit code."""
     # A polite kill ends like Ctrl-C, so that the emulator is stopped too.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, signal.default_int_handler)
     console = Console(highlight=False)
     kept = Path(tempfile.mkdtemp(prefix="perdure-demo-")) if root is None else root
     try:
@@ -54,7 +56,8 @@ def main(root: Path | None) -> None:
     except Stopped as stopped:
         errors = Console(stderr=True, highlight=False, soft_wrap=True)
         errors.print(f"demo: {stopped}", markup=False)
-        errors.print(f"To go on where it stopped: scripts/demo --root {kept}", markup=False)
+        if stopped.can_go_on:
+            errors.print(f"To go on where it stopped: scripts/demo --root {kept}", markup=False)
         sys.exit(stopped.exit_code)
     console.print(table_of(outcome))
     if outcome.disagreeing:
@@ -69,7 +72,8 @@ def demonstrated(root: Path, console: Console) -> Outcome:
     except KeyboardInterrupt:
         raise Stopped("interrupted; nothing that was accepted is lost.", INTERRUPTED) from None
     except OSError as error:
-        raise Stopped(f"cannot use {root}: {error.strerror}.", REFUSED) from error
+        reason = f"cannot use {root}: {error.strerror}."
+        raise Stopped(reason, REFUSED, can_go_on=False) from error
     except httpx.TransportError as error:
         raise Stopped(f"the emulator does not answer ({error}).", UNAVAILABLE) from error
     except Problem as problem:
@@ -138,7 +142,3 @@ def judged(
         picture=picture,
         root=root,
     )
-
-
-if __name__ == "__main__":
-    main()
