@@ -1,5 +1,6 @@
-"""The real clock and the real source of tokens; the only module that may touch either."""
+"""The real clock and the real sources of tokens and chance; nothing else may touch them."""
 
+import random
 import time
 import uuid
 
@@ -14,3 +15,8 @@ def now() -> Instant:
 def new_token() -> Token:
     """Draw a token that nobody drew before."""
     return Token(uuid.uuid4().hex)
+
+
+def chance() -> float:
+    """Draw a number in [0, 1) that spreads rivals apart; nothing durable depends on it."""
+    return random.random()  # noqa: S311  # spreads pauses, keeps no secret

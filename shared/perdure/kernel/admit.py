@@ -139,6 +139,7 @@ class Admit:
             "count": batch.size,
             "first_entity_id": head.next_entity_id,
             "first_sequence": head.next_sequence,
+            "groups": [[group.tick, group.priority, group.count] for group in groups],
             "published": head.published,
         }
         after, entry = appended(
@@ -259,5 +260,5 @@ def _room(page: Page | None) -> Page | None:
     """Return the page if one more entry may be appended to it."""
     if page is None or len(page.entries) >= limits.PAGE_ENTRIES_MAX:
         return None
-    entry_bytes = 120
-    return page if len(page.body()) + entry_bytes <= limits.PAGE_BYTES_MAX else None
+    room = limits.PAGE_BYTES_MAX - limits.PAGE_ENTRY_BYTES_MAX
+    return page if len(page.body()) <= room else None

@@ -72,6 +72,7 @@ def derived(view: View, writes: Iterable[Write], token: Token) -> Commit:
     for key, record in latest.items():
         seen = view.version(key)
         if record is not None:
+            assert seen is None or not record.immutable, f"{key} is written once"
             actions.append(Put(key, seen, record.body()))
         elif seen is not None:
             actions.append(Remove(key, seen))

@@ -71,7 +71,12 @@ class Refused(PerdureError):
 
 
 class Unavailable(PerdureError):
-    """It was not decided, or not done; asking again may help."""
+    """It was not decided, or not done; asking again may help.
+
+    ``batch_id`` names the batch to ask again with, when the server had chosen its id.
+    """
+
+    batch_id: str | None = None
 
 
 class Invalid(Refused): ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from functools import lru_cache
 from typing import Final, NewType
 
 from perdure.kernel import limits
@@ -81,6 +82,7 @@ def parsed_command_id(command: CommandId) -> tuple[BatchId, int] | None:
     return (BatchId(batch), int(index)) if batch and str(int(index)) == index else None
 
 
+@lru_cache(maxsize=4_096)
 def short_hash(*parts: str) -> str:
     """Return 22 URL-safe characters (128 bits) that stand for ``parts``."""
     state = hashlib.sha256()

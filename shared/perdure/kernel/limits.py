@@ -11,6 +11,12 @@ COMMIT_BYTES_MAX: Final = 4_000_000
 RECORD_BYTES_MAX: Final = 400_000
 """Bytes of one record with its key. Source: DynamoDB item size (400 KB)."""
 
+PARTITION_BYTES_MAX: Final = 2_048
+"""Bytes of a partition. Source: DynamoDB partition key."""
+
+SORT_BYTES_MAX: Final = 1_024
+"""Bytes of a sort key. Source: DynamoDB sort key."""
+
 LOAD_KEYS_MAX: Final = 100
 """Records one snapshot may name. Source: DynamoDB TransactGetItems and BatchGetItem."""
 
@@ -20,6 +26,9 @@ BODY_INLINE_BYTES_MAX: Final = 64_000
 BODY_CHUNK_BYTES: Final = 350_000
 """Bytes of one chunk of a large body: below RECORD_BYTES_MAX with room for the key."""
 
+BODY_PACKED_BYTES_MAX: Final = 100 * BODY_CHUNK_BYTES
+"""Bytes of a packed body: as many chunks as one load may name."""
+
 DEFLATE_ABOVE_BYTES: Final = 1_024
 """Bodies above this are deflated. Source: DynamoDB bills writes in units of 1 KB."""
 
@@ -28,6 +37,9 @@ HEAD_BYTES_MAX: Final = 1_024
 
 PAGE_BYTES_MAX: Final = 1_024
 """Bytes up to which a page is appended to: one write unit."""
+
+PAGE_ENTRY_BYTES_MAX: Final = 64
+"""Bytes of a fresh entry: `[seq,group,count],` with numbers of nineteen digits."""
 
 PAGE_ENTRIES_MAX: Final = 64
 """Entries of one page."""
@@ -58,16 +70,22 @@ COMMAND_BYTES_MAX: Final = 64_000
 """Canonical bytes of one command."""
 
 ATTEMPTS_DEFAULT: Final = 3
+"""Attempts of a command that does not say."""
+
 ATTEMPTS_MAX: Final = 100
+"""Attempts a command may ask for."""
+
 PRIORITY_MAX: Final = 2**31 - 1
-"""Priorities lie in ±PRIORITY_MAX: offset, they sort as ten digits."""
+"""Priorities lie in ±PRIORITY_MAX: shifted, they sort as ten digits."""
 
 TICK_MAX: Final = 10**15
 """Ticks sort as nineteen digits and fit float64 exactly."""
 
 INTEGER_MIN: Final = -(2**63)
+"""Least integer of a field. Source: Iceberg and Arrow int64."""
+
 INTEGER_MAX: Final = 2**63 - 1
-"""Range of an integer field. Source: Iceberg and Arrow int64."""
+"""Greatest integer of a field. Source: Iceberg and Arrow int64."""
 
 DRAIN_PAGES_MAX: Final = 60
 """Pages one tick reads."""

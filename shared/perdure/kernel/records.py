@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from perdure.kernel.canonical import digest
+from perdure.kernel.canonical import canonical, digest
+from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import (
     IN_TICK_ENTITY_FIRST,
     NO_TICK,
@@ -161,12 +163,39 @@ class PageEntry:
     pages name an ancestor's log). ``open`` is None while all of the group is open.
     """
 
-    world: Partition | None = None
     seq: Seq
     group: int
     count: int
     open: Ranges | None = None
     attempts: int = 0
+    world: Partition | None = None
+
+    def spelled(self) -> list[Any]:
+        """Return the entry as a list without its trailing defaults: sixty-four fit a page."""
+        fields = [self.seq, self.group, self.count, self.open, self.attempts, self.world]
+        while len(fields) > 3 and not fields[-1]:
+            fields.pop()
+        return fields
+
+    @classmethod
+    def read(  # noqa: PLR0913 - as many as an entry has fields
+        cls,
+        seq: int,
+        group: int,
+        count: int,
+        held: list[list[int]] | None = None,
+        attempts: int = 0,
+        world: str | None = None,
+    ) -> Self:
+        """Return the entry that :meth:`spelled` spelled."""
+        return cls(
+            seq=Seq(seq),
+            group=group,
+            count=count,
+            open=tuple((Sequence(a), Sequence(z)) for a, z in held) if held else None,
+            attempts=attempts,
+            world=None if world is None else Partition(world),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +208,17 @@ class Page(Record):
     @property
     def key(self) -> Key[Page]:
         return page_key(self.partition, self.name)
+
+    def body(self) -> bytes:
+        return canonical([entry.spelled() for entry in self.entries])
+
+    @classmethod
+    def read(cls, partition: Partition, sort: str, body: bytes) -> Self:
+        try:
+            entries = tuple(PageEntry.read(*held) for held in json.loads(body))
+            return cls(partition=partition, name=PageName.parse(sort), entries=entries)
+        except (TypeError, ValueError) as error:
+            raise Corrupt(expected=f"a page at {partition} {sort}", found=str(error)) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

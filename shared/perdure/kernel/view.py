@@ -67,6 +67,15 @@ class Reads:
     peeks: tuple[Key[Any], ...] = ()
     snapshot: bool = False
 
+    @staticmethod
+    def union(*many: Reads) -> Reads:
+        """Return what loads all of ``many``, each record once, as a snapshot if one of them is."""
+        keys = dict.fromkeys(key for reads in many for key in reads.keys)
+        peeks = dict.fromkeys(key for reads in many for key in reads.peeks if key not in keys)
+        ranges = dict.fromkeys(wanted for reads in many for wanted in reads.ranges)
+        snapshot = any(reads.snapshot for reads in many)
+        return Reads(tuple(keys), tuple(ranges), tuple(peeks), snapshot)
+
 
 class Missing(Exception):
     """A decision asked for something that was not loaded. Load it and decide again."""
@@ -129,7 +138,8 @@ class View:
         named: Iterable[Key[Any]] = (),
     ) -> None:
         self.stored = dict(stored)
-        self.named = set(named)
+        self.named: dict[Key[Any], None] = dict.fromkeys(named)
+        """What conditions the commit, in the order it was asked for."""
         self._found = dict(found or {})
         self._decoded: dict[Key[Any], Record | None] = {}
 
@@ -138,11 +148,10 @@ class View:
 
         Raises: Missing.
         """
-        if key not in self.named and key not in self._decoded and key not in self.stored:
+        if key not in self._decoded and key not in self.stored:
             raise Missing(Reads(keys=(key,)))
-        record = self.peek(key)
-        self.named.add(key)
-        return record
+        self.named[key] = None
+        return self.peek(key)
 
     def peek(self, key: Key[R]) -> R | None:
         """Return the record at ``key`` or None, conditioning nothing. Raises Missing."""
@@ -172,12 +181,22 @@ class View:
     def _knows(self, key: Key[Any]) -> bool:
         return key in self._decoded or key in self.stored
 
+    def reads(self) -> Reads:
+        """Return what loads this view again: what was named, the rest, and its ranges."""
+        peeks = tuple(key for key in self.stored if key not in self.named)
+        return Reads(tuple(self.named), tuple(self._found), peeks)
+
     def merge(self, more: View) -> None:
-        """Take in what was loaded later; records that decisions already wrote stay."""
+        """Take in what was loaded later; what was loaded or written before stays."""
         for key, stored in more.stored.items():
             self.stored.setdefault(key, stored)
         self.named |= more.named
         self._found |= more._found
+
+    def forget_names(self, count: int) -> None:
+        """Let all but the first ``count`` named records condition nothing any more."""
+        for _ in range(len(self.named) - count):
+            self.named.popitem()
 
     def absorb(self, writes: Iterable[Write]) -> None:
         """Let later decisions on this view see ``writes``, as if they were committed."""
@@ -185,7 +204,9 @@ class View:
             if isinstance(write, Removed):
                 self._decoded[write.key] = None
             else:
-                self._decoded[write.key] = write
+                key = write.key
+                assert not (write.immutable and self._decoded.get(key)), f"{key} is written once"
+                self._decoded[key] = write
 
     def version(self, key: Key[Any]) -> Version | None:
         """Return the version seen at ``key``; None if it was absent or never looked for."""

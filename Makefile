@@ -1,0 +1,129 @@
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+BIN := .venv/bin
+SOURCES := PYTHONPATH=shared:emulator:.
+
+##@ Everyday
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## Prepare .venv, .venv-ministack and .venv-sam
+	@scripts/setup test
+
+.PHONY: test
+test: ## Run all tests but the slow ones
+	@scripts/test
+
+.PHONY: test-fast
+test-fast: ## Run the tests that start no server
+	@scripts/test -m "not slow and not bench and not cloud"
+
+.PHONY: demo
+demo: ## Run one real day of air traffic, from HTTP to Iceberg
+	@scripts/demo
+
+.PHONY: bench
+bench: ## Measure; nothing here fails on speed
+	@scripts/test -n 0 -m bench -s
+
+##@ Checks (each is a test as well)
+
+.PHONY: check
+check: lint types floors reference template ## Run every check that is not a test of behaviour
+
+.PHONY: lint
+lint: setup ## Look for mistakes and for lines out of shape
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+.PHONY: types
+types: setup ## Check types, strictly
+	@$(BIN)/mypy
+
+.PHONY: floors
+floors: setup ## Check that imports go down only
+	@$(SOURCES) $(BIN)/lint-imports --no-logo
+
+.PHONY: reference
+reference: setup ## Check that docs/reference says what the code says
+	@$(BIN)/python scripts/reference --check
+
+.PHONY: template
+template: setup ## Check template.yaml with sam and cfn-lint
+	@SAM_CLI_TELEMETRY=0 .venv-sam/bin/sam validate --lint --template template.yaml --region eu-central-1
+	@.venv-sam/bin/cfn-lint template.yaml
+
+##@ Changes
+
+.PHONY: format
+format: setup ## Put lines into shape and rewrite docs/reference
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+	@$(BIN)/python scripts/reference
+
+# Pins are compiled for every Python that is supported, but those of deployed functions for theirs.
+EVERY_PYTHON := --universal --python-version 3.11
+DEPLOYED := --python-version 3.13 --python-platform aarch64-manylinux_2_28
+COMPILE := $(BIN)/uv pip compile --quiet --no-header --no-annotate --no-emit-index-url --upgrade
+
+.PHONY: pins
+pins: setup ## Compile requirements/*.txt anew from pyproject.toml
+	@$(COMPILE) $(EVERY_PYTHON) pyproject.toml --group build -o requirements/runtime.txt
+	@$(COMPILE) $(EVERY_PYTHON) pyproject.toml --group build --group dev -c requirements/runtime.txt -o requirements/test.txt
+	@$(COMPILE) $(EVERY_PYTHON) --group ministack -o requirements/ministack.txt
+	@$(COMPILE) $(EVERY_PYTHON) --group sam -o requirements/sam.txt
+	@$(COMPILE) $(DEPLOYED) --group thin -c requirements/runtime.txt -o requirements/thin.txt
+	@$(COMPILE) $(DEPLOYED) --group thin --group lake -c requirements/runtime.txt -o requirements/lake.txt
+
+##@ Deployment
+
+.PHONY: build
+build: setup ## Build all functions into .aws-sam, for ARCHITECTURE=arm64 or x86_64
+	@SAM_CLI_TELEMETRY=0 .venv-sam/bin/sam build --config-file infra/samconfig.toml \
+	  --parameter-overrides Architecture=$(ARCHITECTURE)
+
+# sam build calls build-<logical id> with ARTIFACTS_DIR set.
+# The platform tags name the C library that the runtime's Amazon Linux has at least.
+export ARCHITECTURE ?= arm64
+MACHINE := $(if $(filter arm64,$(ARCHITECTURE)),aarch64,x86_64)
+PIP_FOR_LAMBDA = $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile --no-deps \
+  --implementation cp --python-version 3.13 --only-binary=:all: \
+  --platform manylinux_2_28_$(MACHINE) --platform manylinux2014_$(MACHINE) --target "$(ARTIFACTS_DIR)"
+
+define code # folder of the function
+	cp -R shared/perdure shared/airspace functions/$(1)/. "$(ARTIFACTS_DIR)"
+	find "$(ARTIFACTS_DIR)" -type d -name __pycache__ -prune -exec rm -rf {} +
+endef
+
+# What a function never loads: the SDK that the runtime brings, Arrow's flight server, the Hive
+# catalog, colours for terminals, second names of the same libraries, headers, and tests.
+define slim
+	cd "$(ARTIFACTS_DIR)" && rm -rf boto3* botocore* s3transfer* bin hive_metastore pygments \
+	  pyarrow/include pyarrow/tests pyarrow/src pyarrow/libarrow_flight* pyarrow/_flight* \
+	  pyarrow/libarrow*.so pyarrow/libarrow*.so.*.*.* pyarrow/_pyarrow_cpp_tests* \
+	  numpy/_core/include numpy/_core/lib numpy/f2py
+	find "$(ARTIFACTS_DIR)" \( -name '*.pyx' -o -name '*.pxd' -o -name '*.pyi' -o -name '*.h' -o -name '*.hpp' \) -delete
+	find "$(ARTIFACTS_DIR)" -type d -name tests -prune -exec rm -rf {} +
+endef
+
+.PHONY: build-ApiFunction
+build-ApiFunction:
+	$(PIP_FOR_LAMBDA) --requirement requirements/thin.txt
+	$(call code,api)
+
+define build-with-arrow # logical id, folder
+.PHONY: build-$(1)
+build-$(1):
+	$$(PIP_FOR_LAMBDA) --requirement requirements/lake.txt
+	$$(call code,$(2))
+	$$(slim)
+endef
+$(eval $(call build-with-arrow,QueryFunction,query))
+$(eval $(call build-with-arrow,TickFunction,tick))
+$(eval $(call build-with-arrow,LandFunction,land))

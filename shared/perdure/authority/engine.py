@@ -1,0 +1,248 @@
+"""The authority: load, decide, commit, and again on conflict."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from perdure.authority import bodies, budget, system
+from perdure.authority.bodies import Packed
+from perdure.authority.group import Asked, Decided, Overtaken, asked, decided
+from perdure.authority.store import RevisionConflict, Store
+from perdure.kernel.commit import Commit, derived
+from perdure.kernel.errors import Contended, OutcomeUnknown, StoreUnavailable, Unavailable
+from perdure.kernel.ids import Instant, Partition, Token
+from perdure.kernel.view import Reads, Request, View
+
+T = TypeVar("T")
+
+GROUP_REQUESTS_MAX: Final = 256
+"""Requests decided on one view: more would make the first wait for the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often, and with which pauses, a race is run again and a commit sent again."""
+
+    tries_max: int = 12
+    resends_max: int = 3
+    pause_ms_first: int = 10
+    pause_ms_max: int = 1_000
+
+    def pause_seconds(self, tries: int, chance: float) -> float:
+        """Return a pause from nothing up to a bound that doubles each time ("full jitter")."""
+        longest_ms = min(self.pause_ms_max, self.pause_ms_first << min(tries - 1, 20))
+        return chance * longest_ms / 1_000
+
+
+PATIENT: Final = Patience()
+
+
+@dataclass(slots=True, eq=False)
+class _Line:
+    """Requests to one stream that wait in this process."""
+
+    waiting: deque[Asked] = field(default_factory=deque)
+    task: asyncio.Task[None] | None = None
+
+    def next_group(self) -> list[Asked]:
+        """Take what can be decided together: one request alone, or all up to the next such."""
+        group: list[Asked] = []
+        while self.waiting and len(group) < GROUP_REQUESTS_MAX:
+            following = self.waiting[0]
+            if following.alone and group:
+                break
+            self.waiting.popleft()
+            if following.answer.done():  # its caller has gone
+                continue
+            group.append(following)
+            if following.alone:
+                break
+        return group
+
+    def put_back(self, members: list[Asked] | tuple[Asked, ...]) -> None:
+        self.waiting.extendleft(reversed(members))
+
+
+class Authority:
+    """Executes requests against one store, for the callers of one event loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        now: Callable[[], Instant],
+        new_token: Callable[[], Token],
+        *,
+        chance: Callable[[], float] = system.chance,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        patience: Patience = PATIENT,
+    ) -> None:
+        self._store = store
+        self._now = now
+        self._new_token = new_token
+        self._chance = chance
+        self._pause = pause
+        self._patience = patience
+        self._lines: dict[Partition, _Line] = {}
+
+    async def execute(self, request: Request[T]) -> T:
+        """Decide ``request`` durably and return its reply.
+
+        Raises: Refused, Unavailable; Overtaken for a request that is decided ``once``.
+        A caller that goes away takes back nothing that was sent already.
+        """
+        member = asked(request)
+        budget.check_reads(member.reads)
+        stream = request.stream
+        line = self._lines.get(stream)
+        if line is None:
+            line = self._lines[stream] = _Line()
+            line.task = asyncio.create_task(self._serve(stream, line))
+        line.waiting.append(member)
+        reply: T = await member.answer
+        return reply
+
+    async def close(self) -> None:
+        """Wait for what was asked and close the store. Idempotent."""
+        tasks = [line.task for line in self._lines.values() if line.task is not None]
+        await asyncio.gather(*tasks)
+        await self._store.close()
+
+    async def _serve(self, stream: Partition, line: _Line) -> None:
+        group: list[Asked] = []
+        try:
+            while line.waiting:
+                group = line.next_group()
+                if group:
+                    await self._settle(line, group)
+        except BaseException as error:
+            for member in (*group, *line.waiting):
+                member.fail(error)
+            if isinstance(error, asyncio.CancelledError):
+                raise
+        finally:
+            del self._lines[stream]
+
+    async def _settle(self, line: _Line, group: list[Asked]) -> None:
+        """Bring ``group`` one step on: to its answers, or back into the line."""
+        try:
+            outcome = await self._decided(group)
+            line.put_back(outcome.rest)
+            group = outcome.members
+            ready = self._ready(outcome) if outcome.writes else None
+        except Unavailable as error:
+            _fail(group, error)
+            return
+        except Exception as error:  # noqa: BLE001  # handed to the one caller it belongs to
+            if len(group) == 1:
+                group[0].fail(error)
+            else:
+                await self._split(line, group)
+            return
+        try:
+            if ready is not None:
+                await self._commit(line, outcome, ready)
+            else:
+                outcome.release()
+        except Unavailable as error:
+            _fail(group, error)
+
+    async def _split(self, line: _Line, group: list[Asked]) -> None:
+        """Settle half of a group, so that one bad request cannot fail its neighbours."""
+        half = len(group) // 2
+        line.put_back(group[half:])
+        await self._settle(line, group[:half])
+
+    async def _decided(self, group: list[Asked]) -> Decided:
+        reads = Reads.union(*(member.reads for member in group))
+        view = await bodies.loaded(self._store, reads)
+        view.named.clear()
+        return await decided(group, view, self._now, self._fetch)
+
+    async def _fetch(self, view: View, more: Reads) -> View:
+        if more.snapshot:
+            budget.check_reads(more)
+            return await bodies.loaded(self._store, more)
+        view.merge(await bodies.loaded(self._store, more))
+        return view
+
+    def _ready(self, outcome: Decided) -> Packed:
+        commit = derived(outcome.view, outcome.writes, self._new_token())
+        placed = {
+            body: pointer for member in outcome.members for body, pointer in member.placed.items()
+        }
+        ready = bodies.packed(commit, placed, self._new_token)
+        budget.check_commit(ready.commit)
+        return ready
+
+    async def _commit(self, line: _Line, outcome: Decided, ready: Packed) -> None:
+        group = outcome.members
+        try:
+            if ready.unplaced:
+                await bodies.place(ready, self._sent_chunk, self._new_token)
+                for member in group:
+                    member.placed = ready.placed
+            await self._sent(ready.commit, group)
+        except RevisionConflict:
+            await self._overtaken(line, outcome)
+        except OutcomeUnknown as error:
+            await self._try_again(line, group, error)
+        else:
+            outcome.release()
+
+    async def _sent(self, commit: Commit, group: list[Asked]) -> None:
+        """Send ``commit``, and again while there is no answer: the token makes that safe."""
+        for resends in range(self._patience.resends_max + 1):
+            if resends:
+                await self._rest(resends)
+            try:
+                await self._store.commit(commit)
+            except OutcomeUnknown:
+                for member in group:
+                    member.unsure = True
+                if resends == self._patience.resends_max:
+                    raise
+            else:
+                return
+
+    async def _sent_chunk(self, commit: Commit) -> None:
+        try:
+            await self._sent(commit, [])
+        except OutcomeUnknown as error:
+            raise StoreUnavailable(
+                expected="an answer to the chunk of a body", found=error.found
+            ) from error
+
+    async def _overtaken(self, line: _Line, outcome: Decided) -> None:
+        group = outcome.members
+        if group[0].request.once:
+            reads = group[0].reads if group[0].reads.snapshot else outcome.view.reads()
+            group[0].fail(Overtaken(await bodies.loaded(self._store, reads)))
+            return
+        found = f"a rival was first {self._patience.tries_max} times"
+        await self._try_again(line, group, Contended(expected="to win a race", found=found))
+
+    async def _try_again(self, line: _Line, group: list[Asked], error: Unavailable) -> None:
+        """Put ``group`` back to be decided again, but for those that tried often enough."""
+        for member in group:
+            member.tries += 1
+        _fail([member for member in group if member.tries >= self._patience.tries_max], error)
+        again = [member for member in group if not member.answer.done()]
+        line.put_back(again)
+        if again:
+            await self._rest(max(member.tries for member in again))
+
+    async def _rest(self, tries: int) -> None:
+        await self._pause(self._patience.pause_seconds(tries, self._chance()))
+
+
+def _fail(group: list[Asked], error: Unavailable) -> None:
+    """Give each of ``group`` an error of its own: a raised one collects a traceback."""
+    for member in group:
+        told = copy.copy(error)
+        told.__cause__ = error
+        member.fail(told)

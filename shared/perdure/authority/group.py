@@ -1,0 +1,153 @@
+"""Groups: requests to one stream, decided one after another on one view."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from perdure.authority.bodies import Placed
+from perdure.kernel import limits
+from perdure.kernel.errors import OutcomeUnknown, TooLarge, Unavailable
+from perdure.kernel.ids import Instant
+from perdure.kernel.view import Decision, Key, Missing, Reads, Request, View, Write
+
+
+class Overtaken(Exception):
+    """A request that is decided ``once`` lost a race. Nothing happened; look again.
+
+    ``view`` holds what the decision looked at, loaded after the rival's commit.
+    """
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        self.view = view
+
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    """One request on its way to an answer."""
+
+    request: Request[Any]
+    reads: Reads
+    answer: asyncio.Future[Any]
+    alone: bool
+    """Decided in no group: a range does not show what others of a group wrote."""
+
+    tries: int = 0
+    unsure: bool = False
+    """A commit with this request went without an answer, and may have happened."""
+
+    placed: Placed = field(default_factory=dict)
+
+    def reply(self, value: object) -> None:
+        if not self.answer.done():
+            self.answer.set_result(value)
+
+    def fail(self, error: BaseException) -> None:
+        """Answer with ``error``; with OutcomeUnknown if "not done" could be untrue."""
+        if self.answer.done():
+            return
+        if isinstance(error, asyncio.CancelledError):
+            self.answer.cancel()
+        elif self.unsure and isinstance(error, Unavailable):
+            unknown = OutcomeUnknown(
+                expected="an answer to a commit", found=f"none, then {error.code}: {error}"
+            )
+            unknown.__cause__ = error
+            self.answer.set_exception(unknown)
+        else:
+            self.answer.set_exception(error)
+
+
+def asked(request: Request[Any]) -> Asked:
+    """Return ``request`` with an answer to wait for. Raises what its ``reads`` raise."""
+    reads = request.reads()
+    alone = bool(reads.ranges) or reads.snapshot or request.once
+    return Asked(request, reads, asyncio.get_running_loop().create_future(), alone)
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What a group comes to: answers to be given after the commit, and its writes."""
+
+    view: View
+    verdicts: tuple[tuple[Asked, Decision[Any] | Exception], ...]
+    writes: tuple[Write, ...]
+    rest: tuple[Asked, ...]
+    """Requests that did not fit in."""
+
+    @property
+    def members(self) -> list[Asked]:
+        return [member for member, _ in self.verdicts]
+
+    def release(self) -> None:
+        """Give everyone the answer."""
+        for member, verdict in self.verdicts:
+            if isinstance(verdict, Decision):
+                member.reply(verdict.reply)
+            else:
+                member.fail(verdict)
+
+
+Fetch = Callable[[View, Reads], Awaitable[View]]
+"""Returns the view with more loaded into it; for a snapshot a new view."""
+
+
+async def decided(
+    members: Sequence[Asked], view: View, now: Callable[[], Instant], fetch: Fetch
+) -> Decided:
+    """Decide ``members`` in turn on ``view``, each seeing what those before it wrote.
+
+    Stops before a commit would outgrow COMMIT_ACTIONS_MAX. Raises StoreUnavailable, Corrupt.
+    """
+    verdicts: list[tuple[Asked, Decision[Any] | Exception]] = []
+    writes: list[Write] = []
+    touched: set[Key[Any]] = set(view.named)
+    for place, member in enumerate(members):
+        named = len(view.named)
+        view.named |= dict.fromkeys(member.reads.keys)
+        outcome = await _outcome(member, view, now, fetch, first=not verdicts)
+        if outcome is None:
+            view.forget_names(named)
+            return Decided(view, tuple(verdicts), tuple(writes), tuple(members[place:]))
+        view, verdict = outcome
+        keys = set(islice(view.named, named, None))
+        if isinstance(verdict, Decision):
+            keys |= {write.key for write in verdict.writes}
+        keys -= touched
+        if verdicts and len(touched) + len(keys) > limits.COMMIT_ACTIONS_MAX:
+            view.forget_names(named)
+            return Decided(view, tuple(verdicts), tuple(writes), tuple(members[place:]))
+        if isinstance(verdict, Decision):
+            view.absorb(verdict.writes)
+            writes += verdict.writes
+        touched |= keys
+        verdicts.append((member, verdict))
+    return Decided(view, tuple(verdicts), tuple(writes), ())
+
+
+async def _outcome(
+    member: Asked, view: View, now: Callable[[], Instant], fetch: Fetch, *, first: bool
+) -> tuple[View, Decision[Any] | Exception] | None:
+    """Return the view and what was decided on it, or None if that must be done alone."""
+    for _ in range(limits.ROUNDS_MAX):
+        try:
+            return view, member.request.decide(view, now())
+        except Missing as missing:
+            more = missing.reads
+        except Exception as error:  # noqa: BLE001  # it is this caller's answer, no one else's
+            return view, error
+        if more.ranges and not member.alone:
+            member.alone = True
+        if member.alone and not first:
+            return None
+        if member.reads.snapshot:  # two snapshots are not one: load everything again
+            member.reads = Reads.union(member.reads, more)
+            more = member.reads
+        view = await fetch(view, more)
+    return view, TooLarge(
+        expected=f"a decision within {limits.ROUNDS_MAX} loads", found="one that asks for more"
+    )

@@ -1,0 +1,242 @@
+"""A store in one SQLite file, which several processes may share."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import aiosqlite
+
+from perdure.authority.sqlite_schema import open_database, translated
+from perdure.authority.store import RevisionConflict
+from perdure.kernel.commit import Action, Check, Commit, Put, Remove
+from perdure.kernel.errors import OutcomeUnknown, PerdureError, StoreUnavailable
+from perdure.kernel.ids import Token
+from perdure.kernel.view import Key, Range, Reads, Stored, Version, View
+
+T = TypeVar("T")
+
+BUSY_MS: Final = 5_000
+"""How long a process waits for the commit of another."""
+
+TRANSACTION_COMMITS_MAX: Final = 128
+"""Commits that share one transaction, and one sync."""
+
+_READ: Final = "SELECT revision, token, body FROM record WHERE partition = ? AND sort = ?"
+_SEEN: Final = "SELECT revision, token FROM record WHERE partition = ? AND sort = ?"
+_RANGE: Final = (
+    "SELECT sort, revision, token, body FROM record"
+    " WHERE partition = ? AND sort >= ? AND sort < ? ORDER BY sort {} LIMIT ?"
+)
+_ASCENDING: Final = _RANGE.format("ASC")
+_DESCENDING: Final = _RANGE.format("DESC")
+_CREATE: Final = "INSERT INTO record VALUES (?, ?, 1, ?, ?) ON CONFLICT DO NOTHING"
+_REPLACE: Final = (
+    "UPDATE record SET revision = ?, token = ?, body = ?"
+    " WHERE partition = ? AND sort = ? AND revision = ? AND token = ?"
+)
+_REMOVE: Final = (
+    "DELETE FROM record WHERE partition = ? AND sort = ? AND revision = ? AND token = ?"
+)
+
+_Outcome = RevisionConflict | PerdureError | None
+
+
+class _Connection(aiosqlite.Connection):
+    """A connection that runs a whole piece of work in one hop to its thread.
+
+    aiosqlite hops once a statement, which costs more than the statement.
+    """
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        done: T = await self._execute(work, self._conn)  # type: ignore[no-untyped-call]
+        return done
+
+
+class SqliteStore:
+    """Two connections: loads do not wait for the sync of a commit."""
+
+    def __init__(self, path: Path, reader: _Connection, writer: _Connection) -> None:
+        self.path = path
+        self.syncs = 0
+        """Transactions committed: each syncs the log once."""
+        self._is_closed = False
+        self._reader = reader
+        self._writer = writer
+        self._waiting: deque[tuple[Commit, asyncio.Future[None]]] = deque()
+        self._writing: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, path: Path, *, busy_ms: int = BUSY_MS) -> SqliteStore:
+        """Open the file, and make it if its directory exists.
+
+        Raises: NewerSchema, SchemaMismatch, Corrupt, StoreUnavailable.
+        """
+        connect = partial(open_database, path, busy_ms=busy_ms)
+        reader, writer = (_Connection(connect, iter_chunk_size=64) for _ in range(2))
+        await writer
+        try:
+            await reader
+        except BaseException:
+            await writer.close()
+            raise
+        return cls(path, reader, writer)
+
+    async def load(self, reads: Reads) -> View:
+        self._check_open()
+        try:
+            return await self._reader.run(partial(_view, reads))
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+
+    async def commit(self, commit: Commit) -> None:
+        self._check_open()
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((commit, answer))
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write())
+        await answer
+
+    async def close(self) -> None:
+        self._is_closed = True
+        if self._writing is not None:
+            await self._writing
+        await self._reader.close()
+        await self._writer.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StoreUnavailable(expected=f"an open store at {self.path}", found="a closed one")
+
+    async def _write(self) -> None:
+        """Commit what waits, all that came in during one transaction in the next."""
+        group: list[tuple[Commit, asyncio.Future[None]]] = []
+        try:
+            while self._waiting:
+                count = min(len(self._waiting), TRANSACTION_COMMITS_MAX)
+                group = [self._waiting.popleft() for _ in range(count)]
+                commits = [commit for commit, _ in group]
+                outcomes = await self._writer.run(partial(_apply_all, commits, self.path))
+                self.syncs += 1
+                for (_, answer), outcome in zip(group, outcomes, strict=True):
+                    _tell(answer, outcome)
+        except BaseException as error:
+            for _, answer in (*group, *self._waiting):
+                _tell(answer, error)
+            self._waiting.clear()
+            if isinstance(error, asyncio.CancelledError):
+                raise
+        finally:
+            self._writing = None
+
+
+def _tell(answer: asyncio.Future[None], outcome: BaseException | None) -> None:
+    if answer.done():  # the caller has gone; the commit stands
+        return
+    if outcome is None:
+        answer.set_result(None)
+    elif isinstance(outcome, asyncio.CancelledError):
+        answer.cancel()
+    else:
+        answer.set_exception(outcome)
+
+
+def _view(reads: Reads, database: sqlite3.Connection) -> View:
+    """Read everything as of one moment."""
+    stored: dict[Key[Any], Stored | None] = {}
+    found: dict[Range[Any], list[Key[Any]]] = {}
+    database.execute("BEGIN")
+    try:
+        for key in (*reads.keys, *reads.peeks):
+            row = database.execute(_READ, (key.partition, key.sort)).fetchone()
+            stored[key] = None if row is None else Stored(Version(row[0], Token(row[1])), row[2])
+        for wanted in reads.ranges:
+            found[wanted] = []
+            for sort, revision, token, body in database.execute(
+                _DESCENDING if wanted.descending else _ASCENDING,
+                (wanted.partition, wanted.first, wanted.last, wanted.limit),
+            ):
+                key = Key(wanted.partition, sort, wanted.of)
+                found[wanted].append(key)
+                stored.setdefault(key, Stored(Version(revision, Token(token)), body))
+    finally:
+        database.execute("COMMIT")
+    return View(stored, found, reads.keys)
+
+
+def _apply_all(commits: list[Commit], path: Path, database: sqlite3.Connection) -> list[_Outcome]:
+    """Apply each commit in one transaction, and return how each went."""
+    try:
+        database.execute("BEGIN IMMEDIATE")
+    except sqlite3.Error as error:
+        return [translated(error, path) for _ in commits]
+    try:
+        outcomes = [_apply(commit, database) for commit in commits]
+    except BaseException as error:
+        _roll_back(database)
+        if isinstance(error, sqlite3.Error):
+            return [translated(error, path) for _ in commits]
+        raise
+    try:
+        database.execute("COMMIT")
+    except sqlite3.Error as error:
+        _roll_back(database)
+        found = f"{error} at the end of a transaction in {path}"
+        return [
+            outcome or OutcomeUnknown(expected="a commit that is synced", found=found)
+            for outcome in outcomes
+        ]
+    return outcomes
+
+
+def _apply(commit: Commit, database: sqlite3.Connection) -> _Outcome:
+    """Apply one commit under a savepoint of its own."""
+    database.execute("SAVEPOINT one")
+    failed = next(
+        (action for action in commit.actions if not _holds(action, commit, database)), None
+    )
+    if failed is None:
+        database.execute("RELEASE one")
+        return None
+    database.execute("ROLLBACK TO one")
+    database.execute("RELEASE one")
+    return None if _has_happened(commit, database) else RevisionConflict(failed.key)
+
+
+def _holds(action: Action, commit: Commit, database: sqlite3.Connection) -> bool:
+    """Do one action, or return False if what it is conditioned on has changed."""
+    address = (action.key.partition, action.key.sort)
+    seen = action.seen
+    version = () if seen is None else (seen.revision, seen.token)
+    match action:
+        case Check():
+            found = database.execute(_SEEN, address).fetchone()
+            return bool((found or ()) == version)
+        case Put():
+            if seen is None:
+                created = database.execute(_CREATE, (*address, commit.token, action.body))
+                return created.rowcount == 1
+            written = (action.revision, commit.token, action.body)
+            return database.execute(_REPLACE, (*written, *address, *version)).rowcount == 1
+        case Remove():
+            return database.execute(_REMOVE, (*address, *version)).rowcount == 1
+
+
+def _has_happened(commit: Commit, database: sqlite3.Connection) -> bool:
+    """Tell whether an earlier sending of ``commit`` got through: it left its token."""
+    for action in commit.actions:
+        if isinstance(action, Put):
+            row = database.execute(_SEEN, (action.key.partition, action.key.sort)).fetchone()
+            if row == (action.revision, commit.token):
+                return True
+    return False
+
+
+def _roll_back(database: sqlite3.Connection) -> None:
+    if database.in_transaction:
+        database.execute("ROLLBACK")

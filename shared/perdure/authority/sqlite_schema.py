@@ -1,0 +1,119 @@
+"""The SQLite file: its tables, its version, and what can be wrong with it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from perdure.kernel.errors import (
+    Corrupt,
+    NewerSchema,
+    PerdureError,
+    SchemaMismatch,
+    StoreUnavailable,
+)
+
+SCHEMA: Final = 1
+"""Version of the tables below; a file with a higher one is not opened."""
+
+_META: Final = (
+    "CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID"
+)
+_RECORD: Final = """
+CREATE TABLE record (
+    partition TEXT NOT NULL,
+    sort TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    token TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (partition, sort)
+) STRICT, WITHOUT ROWID
+"""
+
+_WORDS: Final[dict[int, tuple[type[PerdureError], str]]] = {
+    sqlite3.SQLITE_BUSY: (StoreUnavailable, "a turn to write"),
+    sqlite3.SQLITE_LOCKED: (StoreUnavailable, "a turn to write"),
+    sqlite3.SQLITE_CANTOPEN: (StoreUnavailable, "a file that can be opened or made"),
+    sqlite3.SQLITE_READONLY: (StoreUnavailable, "a file that can be written"),
+    sqlite3.SQLITE_PERM: (StoreUnavailable, "a file that may be opened"),
+    sqlite3.SQLITE_AUTH: (StoreUnavailable, "a file that may be opened"),
+    sqlite3.SQLITE_FULL: (StoreUnavailable, "room on the disk"),
+    sqlite3.SQLITE_IOERR: (StoreUnavailable, "a disk that works"),
+    sqlite3.SQLITE_NOTADB: (Corrupt, "a SQLite database"),
+    sqlite3.SQLITE_CORRUPT: (Corrupt, "an intact SQLite database"),
+}
+
+
+def translated(error: sqlite3.Error, path: Path) -> PerdureError:
+    """Say what an error of the driver means when nothing was committed."""
+    primary = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    kind, expected = _WORDS.get(primary, (StoreUnavailable, "a store that answers"))
+    return kind(expected=f"{expected} at {path}", found=str(error))
+
+
+def open_database(path: Path, *, busy_ms: int) -> sqlite3.Connection:
+    """Open the file ready for use, with its tables made if it is new.
+
+    Raises: NewerSchema, SchemaMismatch, Corrupt, StoreUnavailable.
+    """
+    try:
+        database = sqlite3.connect(path, timeout=busy_ms / 1_000, isolation_level=None)
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+    try:
+        _prepare(database, path)
+    except sqlite3.Error as error:
+        database.close()
+        raise translated(error, path) from error
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _prepare(database: sqlite3.Connection, path: Path) -> None:
+    tables = _checked(database, path)
+    if database.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+        raise StoreUnavailable(
+            expected=f"a file system that can share a write-ahead log at {path}",
+            found="one that cannot",
+        )
+    database.execute("PRAGMA synchronous = FULL")
+    if not tables:
+        _in_transaction(database, lambda: _make(database, path))
+
+
+def _checked(database: sqlite3.Connection, path: Path) -> set[str]:
+    """Return the names of the tables there are, if the file is ours or empty."""
+    rows = database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    tables = {name for (name,) in rows}
+    if not tables:
+        return tables
+    if not {"meta", "record"} <= tables:
+        raise SchemaMismatch(
+            expected=f"a store of Perdure at {path}",
+            found=f"a database with the tables {', '.join(sorted(tables))[:200]}",
+        )
+    (version,) = database.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
+    if version > SCHEMA:
+        raise NewerSchema(expected=f"schema {SCHEMA} or older at {path}", found=f"schema {version}")
+    return tables
+
+
+def _make(database: sqlite3.Connection, path: Path) -> None:
+    if not _checked(database, path):  # else another process was faster
+        database.execute(_META)
+        database.execute(_RECORD)
+        database.execute("INSERT INTO meta VALUES ('schema', ?)", (SCHEMA,))
+
+
+def _in_transaction(database: sqlite3.Connection, work: Callable[[], None]) -> None:
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        work()
+    except BaseException:
+        database.execute("ROLLBACK")
+        raise
+    database.execute("COMMIT")

@@ -1,0 +1,334 @@
+"""The drain: what is due, read so that nothing half-visible is taken for the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
+
+from perdure.kernel import limits, ranges
+from perdure.kernel.batch import StoredBatch, StoredCommand
+from perdure.kernel.errors import Contended
+from perdure.kernel.ids import NO_TICK, Instant, Partition, Seq, Sequence, Tick
+from perdure.kernel.log import LogEntry, log_key
+from perdure.kernel.places import PageName, WorldRef, number
+from perdure.kernel.publish import DrainedEntry, DrainedPage, Moved
+from perdure.kernel.ranges import Ranges
+from perdure.kernel.records import (
+    Head,
+    Manifest,
+    Outcome,
+    Page,
+    PageEntry,
+    cancelled_key,
+    head_key,
+    manifest_key,
+)
+from perdure.kernel.status import glimpsed_head
+from perdure.kernel.view import Decision, Range, Reads, View
+
+
+class DueCommand(NamedTuple):
+    """One command due, in the order of application: (tick, priority, sequence)."""
+
+    tick: Tick
+    priority: int
+    sequence: Sequence
+    attempts: int
+    command: StoredCommand
+
+
+@dataclass(frozen=True, slots=True)
+class HeldEntry:
+    """One page entry as the drain saw it."""
+
+    entry: PageEntry
+    held: Ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """Everything one tick may settle, and the pages it was found in."""
+
+    head: Head
+    pages: tuple[tuple[PageName, tuple[HeldEntry, ...]], ...]
+    commands: tuple[DueCommand, ...]
+    more: bool
+    """Commands are due that this tick leaves to the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainDue:
+    """Read what is due at a tick: at most DRAIN_PAGES_MAX pages and DRAIN_COMMANDS_MAX commands.
+
+    The head is read before the pages, and sequences that it does not know yet are left
+    alone. What the log since the last manifest names as due must be in the pages; if it is
+    not, a running commit hides it: Contended, read again.
+    """
+
+    ref: WorldRef
+    tick: Tick
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return self.ref.partition
+
+    def _range(self) -> Range[Page]:
+        return Range(
+            self.ref.partition,
+            "due/",
+            f"due/{number(self.tick + 1)}/",
+            Page,
+            limit=limits.DRAIN_PAGES_MAX + 1,
+        )
+
+    def reads(self) -> Reads:
+        return Reads(peeks=(head_key(self.ref.partition),), ranges=(self._range(),))
+
+    def decide(self, view: View, now: Instant) -> Decision[Drained]:
+        head = glimpsed_head(view, self.ref)
+        found = view.find(self._range())
+        unread = found[limits.DRAIN_PAGES_MAX].name if len(found) > limits.DRAIN_PAGES_MAX else None
+        pages = found[: limits.DRAIN_PAGES_MAX]
+        batches = self._batches(view, head, pages)
+        held = tuple(
+            (page.name, tuple(_held(page, head, batches, self.ref.partition))) for page in pages
+        )
+        commands = sorted(_due(held, head, batches, self.ref.partition))
+        self._check(view, head, commands, unread, batches)
+        more = unread is not None or len(commands) > limits.DRAIN_COMMANDS_MAX
+        if unread is not None:
+            bound = (unread.tick, unread.priority, unread.first)
+            commands = [each for each in commands if each[:3] < bound]
+        return Decision(Drained(head, held, tuple(commands[: limits.DRAIN_COMMANDS_MAX]), more))
+
+    def _batches(
+        self, view: View, head: Head, pages: Iterable[Page]
+    ) -> dict[tuple[Partition, Seq], StoredBatch]:
+        own = self.ref.partition
+        places = {
+            (entry.world or own, entry.seq)
+            for page in pages
+            for entry in page.entries
+            if entry.world is not None or entry.seq <= head.seq
+        }
+        keys = [log_key(*place) for place in places]
+        view.require(peeks=keys)
+        batches: dict[tuple[Partition, Seq], StoredBatch] = {}
+        for key in keys:
+            entry = view.peek(key)
+            if entry is None:
+                raise Contended(expected=f"log entry {key.sort} behind its page", found="none yet")
+            batches[key.partition, entry.seq] = StoredBatch.of(entry)
+        return batches
+
+    def _check(
+        self,
+        view: View,
+        head: Head,
+        commands: list[DueCommand],
+        unread: PageName | None,
+        batches: dict[tuple[Partition, Seq], StoredBatch],
+    ) -> None:
+        seen = [each.sequence for each in commands]
+        if len(set(seen)) < len(seen):
+            raise Contended(expected="each open command in one page", found="one in two")
+        have = ranges.ranges(seen)
+        for entry in self._recent(view, head):
+            if all(tick > self.tick for tick, _, _ in entry.facts["groups"]):
+                continue
+            batch = batches.get((entry.partition, entry.seq)) or StoredBatch.of(entry)
+            named = _named_due(batch, self.tick, unread)
+            lacking = ranges.from_sequence(ranges.difference(named, have), head.cancelled_below)
+            if any(self._hidden(view, each) for each in ranges.members(lacking)):
+                raise Contended(
+                    expected=f"sequences {lacking} of log entry {entry.seq} in their page",
+                    found="a page that does not name them yet",
+                )
+
+    def _recent(self, view: View, head: Head) -> Iterator[LogEntry]:
+        """Yield the admissions since the last manifest."""
+        world = self.ref.partition
+        since = Seq(0)
+        if head.published != NO_TICK:
+            manifest = view.peek(manifest_key(world, head.published))
+            since = manifest.seq if isinstance(manifest, Manifest) else since
+        keys = [log_key(world, Seq(seq)) for seq in range(since + 1, head.seq + 1)]
+        view.require(peeks=keys)
+        for entry in map(view.peek, keys):
+            if entry is not None and entry.kind == "admitted":
+                yield entry
+
+    def _hidden(self, view: View, sequence: Sequence) -> bool:
+        return view.peek(cancelled_key(self.ref.partition, sequence)) is None
+
+
+def _held(
+    page: Page,
+    head: Head,
+    batches: dict[tuple[Partition, Seq], StoredBatch],
+    own: Partition,
+) -> Iterator[HeldEntry]:
+    for entry in page.entries:
+        batch = batches.get((entry.world or own, entry.seq))
+        if batch is None or batch.first_sequence >= head.next_sequence:
+            continue
+        held = entry.open
+        if held is None:
+            first = batch.first_sequence
+            held = ranges.ranges(first + index for index in batch.groups[entry.group][1])
+        yield HeldEntry(entry, held)
+
+
+def _due(
+    pages: Iterable[tuple[PageName, tuple[HeldEntry, ...]]],
+    head: Head,
+    batches: dict[tuple[Partition, Seq], StoredBatch],
+    own: Partition,
+) -> Iterator[DueCommand]:
+    for name, entries in pages:
+        for each in entries:
+            batch = batches[each.entry.world or own, each.entry.seq]
+            for sequence in ranges.members(ranges.from_sequence(each.held, head.cancelled_below)):
+                yield DueCommand(
+                    name.tick,
+                    name.priority,
+                    sequence,
+                    each.entry.attempts,
+                    batch.command(sequence - batch.first_sequence),
+                )
+
+
+def _named_due(batch: StoredBatch, tick: Tick, unread: PageName | None) -> Ranges:
+    """Return the sequences that an admission says are due, up to the first unread page."""
+    first = batch.first_sequence
+    bound = None if unread is None else (unread.tick, unread.priority, unread.first)
+    return ranges.ranges(
+        first + index
+        for (at, priority), indices in batch.groups
+        if at <= tick
+        for index in indices
+        if bound is None or (at, priority, first + index) < bound
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What a tick did with what it drained, in the form that publishing takes."""
+
+    drained: tuple[DrainedPage, ...]
+    moved: tuple[Moved, ...]
+    outcomes: tuple[Outcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One command that was not applied."""
+
+    sequence: Sequence
+    code: str
+    detail: str
+
+
+def settlement(
+    drained: Drained,
+    tick: Tick,
+    *,
+    applied: Iterable[Sequence],
+    rejected: Iterable[Failure],
+    charged: Iterable[tuple[Failure, int]],
+) -> Settlement:
+    """Say what becomes of each command: done with, tried again later, or left where it is.
+
+    ``charged`` are failures with the attempts they cost. A command whose attempts are used
+    up is a dead letter; another waits 1, 2, 4, … ticks, at most BACKOFF_TICKS_MAX.
+    """
+    due = {each.sequence: each for each in drained.commands}
+    outcomes = [
+        Outcome(sequence=f.sequence, status="rejected", code=f.code, detail=f.detail)
+        for f in rejected
+    ]
+    done = [*applied, *(outcome.sequence for outcome in outcomes)]
+    retried: list[tuple[DueCommand, Failure, int]] = []
+    for failure, cost in charged:
+        command = due[failure.sequence]
+        attempts = command.attempts + cost
+        if attempts < command.command.max_attempts:
+            retried.append((command, failure, attempts))
+            continue
+        done.append(failure.sequence)
+        outcomes.append(_outcome(failure, "dead_letter", attempts))
+    moved, again = _moved(drained, tick, retried)
+    outcomes += [
+        replace(_outcome(failure, "retryable", attempts), again=again[failure.sequence])
+        for _, failure, attempts in retried
+    ]
+    settled = ranges.ranges(done)
+    leaving = ranges.ranges(command.sequence for command, _, _ in retried)
+    pages = tuple(
+        DrainedPage(
+            name,
+            tuple(
+                DrainedEntry(
+                    world=each.entry.world,
+                    seq=each.entry.seq,
+                    group=each.entry.group,
+                    held=each.held,
+                    settled=_common(each.held, settled),
+                    moved=_common(each.held, leaving),
+                )
+                for each in entries
+            ),
+        )
+        for name, entries in drained.pages
+    )
+    outcomes.sort(key=lambda outcome: outcome.sequence)
+    return Settlement(pages, moved, tuple(outcomes))
+
+
+def _outcome(failure: Failure, status: str, attempts: int) -> Outcome:
+    return Outcome(
+        sequence=failure.sequence,
+        status="dead_letter" if status == "dead_letter" else "retryable",
+        code=failure.code,
+        detail=failure.detail,
+        attempts=attempts,
+    )
+
+
+def _common(left: Ranges, right: Ranges) -> Ranges:
+    return ranges.difference(left, ranges.difference(left, right))
+
+
+def _moved(
+    drained: Drained, tick: Tick, retried: list[tuple[DueCommand, Failure, int]]
+) -> tuple[tuple[Moved, ...], dict[Sequence, PageName]]:
+    """Make one page per (later tick, priority) for the commands to be tried again."""
+    places = {
+        sequence: each.entry
+        for _, entries in drained.pages
+        for each in entries
+        for command, _, _ in retried
+        if ranges.contains(each.held, sequence := command.sequence)
+    }
+    by_due: dict[tuple[Tick, int], list[tuple[Sequence, PageEntry]]] = {}
+    for command, _, attempts in retried:
+        wait = min(2 ** (attempts - 1), limits.BACKOFF_TICKS_MAX)
+        entry = replace(
+            places[command.sequence],
+            count=1,
+            open=((command.sequence, command.sequence),),
+            attempts=attempts,
+        )
+        due = (Tick(tick + wait), command.priority)
+        by_due.setdefault(due, []).append((command.sequence, entry))
+    moved: list[Moved] = []
+    again: dict[Sequence, PageName] = {}
+    for (later, priority), entries in by_due.items():
+        entries.sort(key=lambda each: each[0])
+        name = PageName(later, priority, entries[0][0])
+        moved.append(Moved(name, tuple(entry for _, entry in entries)))
+        again |= dict.fromkeys((sequence for sequence, _ in entries), name)
+    return tuple(moved), again

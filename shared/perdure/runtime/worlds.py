@@ -1,0 +1,222 @@
+"""Worlds without their rows: create, describe, admit, cancel, and ask what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
+
+from perdure.kernel import limits
+from perdure.kernel.admit import Admit, Admitted, KnownAdmitted, Receipt
+from perdure.kernel.batch import prepared, split
+from perdure.kernel.cancel import Cancel, CancelAll, CancelledAll
+from perdure.kernel.component import Registry
+from perdure.kernel.create import CreateWorld, Describe, Discover, WorldInfo
+from perdure.kernel.errors import Contended, Invalid, Unavailable
+from perdure.kernel.ids import (
+    BatchId,
+    CommandId,
+    RunId,
+    Seq,
+    StorageId,
+    Token,
+    WorldId,
+    checked_id,
+)
+from perdure.kernel.log import LogEntry
+from perdure.kernel.logfeed import LogFeed
+from perdure.kernel.operations import Command
+from perdure.kernel.places import WorldRef
+from perdure.kernel.records import WriterMode
+from perdure.kernel.status import CommandStatus, Ledger, StatusOf
+from perdure.kernel.view import Request
+
+T = TypeVar("T")
+
+LIST_MAX: Final = 1_000
+"""Worlds, commands or log entries of one answer."""
+
+TORN_TRIES: Final = 8
+"""Times a reading that met a running commit is taken again before it is Contended."""
+
+
+class Executes(Protocol):
+    """What carries out requests: the engine, or a stand-in of the tests."""
+
+    async def execute(self, request: Request[T]) -> T: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """What an admission answers."""
+
+    batch_id: BatchId
+    receipts: tuple[Receipt, ...]
+    replayed: bool
+
+
+class Worlds:
+    """The worlds of one storage, for callers that need no rows (and so no Arrow)."""
+
+    def __init__(
+        self,
+        authority: Executes,
+        storage: StorageId,
+        registry: Registry,
+        *,
+        new_token: Callable[[], Token],
+        new_run: Callable[[], RunId],
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._authority = authority
+        self._storage = storage
+        self._registry = registry
+        self._new_token = new_token
+        self._new_run = new_run
+        self._pause = pause
+
+    def ref(self, world: str) -> WorldRef:
+        """Name a world of this storage. Raises InvalidId."""
+        return WorldRef(self._storage, WorldId(checked_id(world, what="a world id")))
+
+    async def create(
+        self,
+        name: str,
+        *,
+        world_id: str | None = None,
+        kind: str = "",
+        every_ms: int | None = None,
+        writer_mode: WriterMode = "resumable",
+    ) -> WorldInfo:
+        """Create a world, or return it if the same was created before under this id.
+
+        Raises: Invalid kinds, NameTaken, Conflict, WorldDestroyed.
+        """
+        run = self._new_run()
+        request = CreateWorld(
+            ref=self.ref(run if world_id is None else world_id),
+            name=name,
+            run=run,
+            kind=kind,
+            writer_mode=writer_mode,
+            every_ms=every_ms,
+        )
+        return await self._authority.execute(request.checked())
+
+    async def describe(self, world: str) -> WorldInfo:
+        """Tell what is known of a world. Raises NotFound."""
+        return await self._authority.execute(Describe(self.ref(world)))
+
+    async def discover(
+        self, after: str | None = None, limit: int = 100
+    ) -> tuple[list[WorldInfo], str | None]:
+        """List worlds by id, destroyed ones too, and where to go on if there are more."""
+        limit = _limited(limit)
+        found = await self._authority.execute(
+            Discover(self._storage, None if after is None else WorldId(after), limit + 1)
+        )
+        more = len(found) > limit
+        return list(found[:limit]), found[limit - 1].world_id if more else None
+
+    async def submit(
+        self,
+        world: str,
+        commands: Sequence[Command],
+        *,
+        batch_id: str | None = None,
+        principal: str | None = None,
+        origin: str = "local",
+    ) -> Submitted:
+        """Admit commands: all or none, and the same batch id at most once.
+
+        A batch id that is not given is drawn before the first attempt; it comes back even
+        when the outcome stays unknown, so that the caller can ask again.
+        Raises: Invalid kinds, Conflict, NotFound, WorldClosing, WorldDestroyed, Unavailable
+        kinds with ``batch_id`` set.
+        """
+        ref = self.ref(world)
+        chosen = BatchId(self._new_token() if batch_id is None else batch_id)
+        batch = prepared(
+            ref.world, chosen, commands, self._registry, principal=principal, origin=origin
+        )
+        try:
+            answer: Admitted | KnownAdmitted = await self._authority.execute(Admit(ref, batch))
+        except Unavailable as error:
+            error.batch_id = chosen
+            raise
+        return Submitted(chosen, tuple(answer.receipts()), answer.replayed)
+
+    async def submit_many(
+        self,
+        world: str,
+        commands: Sequence[Command],
+        *,
+        batch_prefix: str | None = None,
+    ) -> list[Submitted]:
+        """Admit a list of any length as atomic batches within the limits, in order.
+
+        Batches are named ``<prefix>-<number>``: the same call again answers the same.
+        """
+        prefix = self._new_token() if batch_prefix is None else batch_prefix
+        return [
+            await self.submit(world, part, batch_id=f"{prefix}-{number:06d}")
+            for number, part in enumerate(split(commands))
+        ]
+
+    async def command(self, world: str, command: str) -> CommandStatus:
+        """Tell what became of a command. Raises NotFound."""
+        return await self._steady(StatusOf(self.ref(world), _command_id(command)))
+
+    async def commands(
+        self, world: str, after: str | None = None, limit: int = 100
+    ) -> tuple[list[CommandStatus], str | None]:
+        """List commands in order of admission, and where to go on if there are more."""
+        limit = _limited(limit)
+        found = await self._steady(Ledger(self.ref(world), _ledger_place(after), limit + 1))
+        more = len(found) > limit
+        place = f"{found[limit - 1][1]}.{found[limit - 1][2]}" if more else None
+        return [status for status, _, _ in found[:limit]], place
+
+    async def cancel(self, world: str, command: str) -> CommandStatus:
+        """Cancel one open command. Raises NotFound, NotCancellable."""
+        ref = self.ref(world)
+        await self._steady(Cancel(ref, _command_id(command)))
+        return await self._steady(StatusOf(ref, _command_id(command)))
+
+    async def cancel_all(self, world: str, request: str) -> CancelledAll:
+        """Cancel everything open now; the same ``request`` again changes nothing."""
+        return await self._authority.execute(CancelAll(self.ref(world), request).checked())
+
+    async def log(self, world: str, after: int = 0, limit: int = 100) -> list[LogEntry]:
+        """Return the entries of the log behind ``after``, up to the first gap."""
+        return await self._authority.execute(LogFeed(self.ref(world), Seq(after), _limited(limit)))
+
+    async def _steady(self, request: Request[T]) -> T:
+        """Execute a reading that may meet a half-visible commit: look again, a few times."""
+        for attempt in range(TORN_TRIES - 1):
+            try:
+                return await self._authority.execute(request)
+            except Contended:
+                await self._pause(0.005 * 2**attempt)
+        return await self._authority.execute(request)
+
+
+def _limited(limit: int) -> int:
+    if not 1 <= limit <= LIST_MAX:
+        raise Invalid(expected=f"a limit of 1 to {LIST_MAX}", found=str(limit))
+    return limit
+
+
+def _command_id(text: str) -> CommandId:
+    most = limits.ID_BYTES_MAX
+    return CommandId(checked_id(text, what="a command id", bytes_max=most))
+
+
+def _ledger_place(after: str | None) -> tuple[int, int]:
+    if after is None:
+        return (1, 0)
+    seq, _, index = after.partition(".")
+    if not (seq.isdecimal() and index.isdecimal()):
+        raise Invalid(expected="a cursor from an earlier answer", found=repr(after[:40]))
+    return (int(seq), int(index))
