@@ -21,18 +21,16 @@ from perdure.kernel.ids import (
     Sequence,
     Tick,
 )
+from perdure.kernel.pages import Page, PageEntry, page_key
 from perdure.kernel.places import PageName, WorldRef
 from perdure.kernel.records import (
     BatchKey,
     CommandKey,
     Group,
     Head,
-    Page,
-    PageEntry,
     batch_key,
     command_key,
     head_key,
-    page_key,
 )
 from perdure.kernel.view import Decision, Reads, View, Write
 from perdure.kernel.wake import UNREAD_MS, active_head, appended, woken

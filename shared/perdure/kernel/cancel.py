@@ -9,17 +9,9 @@ from perdure.kernel import ranges
 from perdure.kernel.canonical import digest
 from perdure.kernel.errors import Conflict, NotCancellable
 from perdure.kernel.ids import CommandId, Instant, Partition, Sequence, checked_id
+from perdure.kernel.pages import Page, PageEntry, page_key
 from perdure.kernel.places import WorldRef
-from perdure.kernel.records import (
-    Cancelled,
-    Page,
-    PageEntry,
-    RequestKey,
-    cancelled_key,
-    head_key,
-    page_key,
-    request_key,
-)
+from perdure.kernel.records import Cancelled, RequestKey, cancelled_key, head_key, request_key
 from perdure.kernel.status import Place, entry_of, placed, state_of
 from perdure.kernel.view import Decision, Reads, Removed, View, Write
 from perdure.kernel.wake import UNREAD_MS, active_head, appended, woken

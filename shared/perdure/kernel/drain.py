@@ -11,21 +11,13 @@ from perdure.kernel.batch import StoredBatch, StoredCommand
 from perdure.kernel.errors import Contended
 from perdure.kernel.ids import NO_TICK, Instant, Partition, Seq, Sequence, Tick
 from perdure.kernel.log import LogEntry, log_key
+from perdure.kernel.pages import Page, PageEntry
 from perdure.kernel.places import PageName, WorldRef, number
 from perdure.kernel.publish import DrainedEntry, DrainedPage, Moved
 from perdure.kernel.ranges import Ranges
-from perdure.kernel.records import (
-    Head,
-    Manifest,
-    Outcome,
-    Page,
-    PageEntry,
-    cancelled_key,
-    head_key,
-    manifest_key,
-)
+from perdure.kernel.records import Head, Outcome, cancelled_key, head_key, manifest_key
 from perdure.kernel.status import glimpsed_head
-from perdure.kernel.view import Decision, Range, Reads, View
+from perdure.kernel.view import Decision, Key, Range, Reads, View
 
 
 class DueCommand(NamedTuple):
@@ -92,7 +84,8 @@ class DrainDue:
         found = view.find(self._range())
         unread = found[limits.DRAIN_PAGES_MAX].name if len(found) > limits.DRAIN_PAGES_MAX else None
         pages = found[: limits.DRAIN_PAGES_MAX]
-        batches = self._batches(view, head, pages)
+        recent = self._recent(view, head)
+        batches = self._batches(view, head, pages, recent)
         held = tuple(
             (page.name, tuple(_held(page, head, batches, self.ref.partition))) for page in pages
         )
@@ -105,7 +98,7 @@ class DrainDue:
         return Decision(Drained(head, held, tuple(commands[: limits.DRAIN_COMMANDS_MAX]), more))
 
     def _batches(
-        self, view: View, head: Head, pages: Iterable[Page]
+        self, view: View, head: Head, pages: Iterable[Page], recent: Iterable[Key[LogEntry]]
     ) -> dict[tuple[Partition, Seq], StoredBatch]:
         own = self.ref.partition
         places = {
@@ -115,7 +108,7 @@ class DrainDue:
             if entry.world is not None or entry.seq <= head.seq
         }
         keys = [log_key(*place) for place in places]
-        view.require(peeks=keys)
+        view.require(peeks=dict.fromkeys((*keys, *recent)))
         batches: dict[tuple[Partition, Seq], StoredBatch] = {}
         for key in keys:
             entry = view.peek(key)
@@ -136,7 +129,9 @@ class DrainDue:
         if len(set(seen)) < len(seen):
             raise Contended(expected="each open command in one page", found="one in two")
         have = ranges.ranges(seen)
-        for entry in self._recent(view, head):
+        for entry in map(view.peek, self._recent(view, head)):
+            if entry is None or entry.kind != "admitted":
+                continue
             if all(tick > self.tick for tick, _, _ in entry.facts["groups"]):
                 continue
             batch = batches.get((entry.partition, entry.seq)) or StoredBatch.of(entry)
@@ -148,18 +143,14 @@ class DrainDue:
                     found="a page that does not name them yet",
                 )
 
-    def _recent(self, view: View, head: Head) -> Iterator[LogEntry]:
-        """Yield the admissions since the last manifest."""
+    def _recent(self, view: View, head: Head) -> list[Key[LogEntry]]:
+        """Return the keys of the log since the last manifest."""
         world = self.ref.partition
         since = Seq(0)
         if head.published != NO_TICK:
             manifest = view.peek(manifest_key(world, head.published))
-            since = manifest.seq if isinstance(manifest, Manifest) else since
-        keys = [log_key(world, Seq(seq)) for seq in range(since + 1, head.seq + 1)]
-        view.require(peeks=keys)
-        for entry in map(view.peek, keys):
-            if entry is not None and entry.kind == "admitted":
-                yield entry
+            since = since if manifest is None else manifest.seq
+        return [log_key(world, Seq(seq)) for seq in range(since + 1, head.seq + 1)]
 
     def _hidden(self, view: View, sequence: Sequence) -> bool:
         return view.peek(cancelled_key(self.ref.partition, sequence)) is None

@@ -19,6 +19,7 @@ from perdure.kernel.ids import (
     Tick,
     Token,
 )
+from perdure.kernel.pages import Page, PageEntry, page_key
 from perdure.kernel.places import PageName, WorldRef
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.records import (
@@ -27,13 +28,10 @@ from perdure.kernel.records import (
     Head,
     Manifest,
     Outcome,
-    Page,
-    PageEntry,
     Signature,
     TableRows,
     head_key,
     manifest_key,
-    page_key,
     signature_key,
 )
 from perdure.kernel.upkeep import Schedule, schedule_key

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
-from perdure.kernel.canonical import canonical, digest
-from perdure.kernel.errors import Corrupt
+from perdure.kernel.canonical import digest
 from perdure.kernel.ids import (
     IN_TICK_ENTITY_FIRST,
     NO_TICK,
@@ -153,72 +151,6 @@ class Head(Record):
     @property
     def next_tick(self) -> Tick:
         return Tick(self.published + 1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageEntry:
-    """Commands of one admission that are open in a page.
-
-    ``world`` is the partition of the log that holds them, None for the page's own (a fork's
-    pages name an ancestor's log). ``open`` is None while all of the group is open.
-    """
-
-    seq: Seq
-    group: int
-    count: int
-    open: Ranges | None = None
-    attempts: int = 0
-    world: Partition | None = None
-
-    def spelled(self) -> list[Any]:
-        """Return the entry as a list without its trailing defaults: sixty-four fit a page."""
-        fields = [self.seq, self.group, self.count, self.open, self.attempts, self.world]
-        while len(fields) > 3 and not fields[-1]:
-            fields.pop()
-        return fields
-
-    @classmethod
-    def read(  # noqa: PLR0913 - as many as an entry has fields
-        cls,
-        seq: int,
-        group: int,
-        count: int,
-        held: list[list[int]] | None = None,
-        attempts: int = 0,
-        world: str | None = None,
-    ) -> Self:
-        """Return the entry that :meth:`spelled` spelled."""
-        return cls(
-            seq=Seq(seq),
-            group=group,
-            count=count,
-            open=tuple((Sequence(a), Sequence(z)) for a, z in held) if held else None,
-            attempts=attempts,
-            world=None if world is None else Partition(world),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page(Record):
-    """Commands still open at one tick and priority."""
-
-    name: PageName
-    entries: tuple[PageEntry, ...]
-
-    @property
-    def key(self) -> Key[Page]:
-        return page_key(self.partition, self.name)
-
-    def body(self) -> bytes:
-        return canonical([entry.spelled() for entry in self.entries])
-
-    @classmethod
-    def read(cls, partition: Partition, sort: str, body: bytes) -> Self:
-        try:
-            entries = tuple(PageEntry.read(*held) for held in json.loads(body))
-            return cls(partition=partition, name=PageName.parse(sort), entries=entries)
-        except (TypeError, ValueError) as error:
-            raise Corrupt(expected=f"a page at {partition} {sort}", found=str(error)) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,10 +312,6 @@ def signature_key(catalog: Partition, table: TableId) -> Key[Signature]:
 
 def head_key(world: Partition) -> Key[Head]:
     return Key(world, "head", Head)
-
-
-def page_key(world: Partition, name: PageName) -> Key[Page]:
-    return Key(world, name.sort, Page)
 
 
 def batch_key(world: Partition, batch: BatchId) -> Key[BatchKey]:

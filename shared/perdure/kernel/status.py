@@ -22,20 +22,18 @@ from perdure.kernel.ids import (
     parsed_command_id,
 )
 from perdure.kernel.log import log_key
+from perdure.kernel.pages import Page, PageEntry, page_key
 from perdure.kernel.places import PageName, WorldRef
 from perdure.kernel.records import (
     BatchKey,
     Head,
     Manifest,
     Outcome,
-    Page,
-    PageEntry,
     batch_key,
     cancelled_key,
     command_key,
     head_key,
     manifest_key,
-    page_key,
 )
 from perdure.kernel.view import Decision, Reads, View
 from perdure.kernel.wake import existing_head
