@@ -63,9 +63,8 @@ class SubmitCommands(Body):
     def read(cls, raw: Any) -> SubmitCommands:
         """Return parsed JSON as a batch; the kernel reads the commands, for their own codes."""
         fields = typed(_Batch, raw, where="body")
-        return cls.model_construct(
-            batch_id=fields.batch_id, commands=parsed_commands(fields.commands)
-        )
+        commands: Any = parsed_commands(fields.commands)
+        return cls.model_construct(batch_id=fields.batch_id, commands=commands)
 
 
 class _Batch(Body):

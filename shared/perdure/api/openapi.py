@@ -59,12 +59,13 @@ def _described(route: Route[Any]) -> Callable[..., Any]:
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     listed = [inspect.Parameter(name, keyword, annotation=str) for name in route.names]
-    if route.query is not None:
-        annotation = Annotated[route.query, params.Query()]  # type: ignore[name-defined]
-        listed.append(inspect.Parameter("query", keyword, annotation=annotation))
-    if route.body is not None:
-        annotation = Annotated[route.body, params.Body()]  # type: ignore[name-defined]
-        listed.append(inspect.Parameter("body", keyword, annotation=annotation))
+    for name, model, source in (
+        ("query", route.query, params.Query()),
+        ("body", route.body, params.Body()),
+    ):
+        if model is not None:
+            annotation: Any = Annotated[model, source]
+            listed.append(inspect.Parameter(name, keyword, annotation=annotation))
     described.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
     return described
 

@@ -2,60 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from perdure.kernel.admit import Receipt
-from perdure.kernel.cancel import CancelledAll
-from perdure.kernel.create import WorldInfo
-from perdure.kernel.ids import BatchId, CommandId, EntityId, Seq, Tick, Token, WorldId
-from perdure.kernel.log import LogEntry
-from perdure.kernel.operations import Command
-from perdure.kernel.status import CommandStatus
-
-
-class Submission(Protocol):
-    """The answer to a batch."""
-
-    @property
-    def batch_id(self) -> BatchId: ...
-    @property
-    def receipts(self) -> Sequence[Receipt]: ...
-    @property
-    def replayed(self) -> bool: ...
-
-
-class Worlds(Protocol):
-    """Worlds and their commands: everything that needs no Arrow."""
-
-    async def create(
-        self,
-        name: str,
-        *,
-        world_id: WorldId | None = None,
-        kind: str = "",
-        every_ms: int | None = None,
-    ) -> WorldInfo: ...
-    async def describe(self, world_id: WorldId) -> WorldInfo: ...
-    async def discover(
-        self, after: WorldId | None, limit: int
-    ) -> tuple[list[WorldInfo], WorldId | None]: ...
-    async def submit(
-        self,
-        world_id: WorldId,
-        batch_id: BatchId | None,
-        commands: Sequence[Command],
-        principal: str | None = None,
-        origin: str = "http",
-    ) -> Submission: ...
-    async def command(self, world_id: WorldId, command_id: CommandId) -> CommandStatus: ...
-    async def commands(
-        self, world_id: WorldId, after: str | None, limit: int
-    ) -> tuple[list[CommandStatus], str | None]: ...
-    async def cancel(self, world_id: WorldId, command_id: CommandId) -> CommandStatus: ...
-    async def cancel_all(self, world_id: WorldId, request_id: str) -> CancelledAll: ...
-    async def log(self, world_id: WorldId, after: Seq, limit: int) -> list[LogEntry]: ...
+from perdure.kernel.ids import EntityId, Tick, WorldId
+from perdure.runtime.worlds import Worlds
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +15,6 @@ class Api:
     """What the routes without Arrow need."""
 
     worlds: Worlds
-    new_token: Callable[[], Token]
     pause: Callable[[float], Awaitable[None]]
     """Wait so many seconds."""
 

@@ -59,15 +59,20 @@ class Problem(BaseModel):
     found: str = ""
 
 
-def problem(error: PerdureError, extensions: Mapping[str, Any] | None = None) -> Answer:
-    """Turn an error into an answer; ``extensions`` are added as members."""
+def problem(error: PerdureError) -> Answer:
+    """Turn an error into an answer.
+
+    When a batch's outcome is not known, its id comes along, so that the caller can ask again
+    without doing it twice.
+    """
     status = status_of(error)
     members = {
         **_members(error.code, status, str(error)),
         "expected": error.expected,
         "found": error.found,
-        **(extensions or {}),
     }
+    if isinstance(error, errors.Unavailable) and error.batch_id is not None:
+        members["batch_id"] = error.batch_id
     headers = {}
     if isinstance(error, errors.Unavailable) and not isinstance(error, errors.TickFailed):
         headers["retry-after"] = str(RETRY_AFTER_SECONDS)

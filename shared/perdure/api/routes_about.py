@@ -12,13 +12,13 @@ from perdure.api.routing import Route, route
 
 
 @route("GET", "/healthz", reply=models.Health)
-async def tell_health(api: Api) -> dict[str, str]:
+async def tell_health(_: Api) -> dict[str, str]:
     """Tell that the function answers and could open its storage."""
     return {"status": "ok"}
 
 
 @route("GET", "/openapi.json", reply=models.OpenApi)
-async def describe_interface(api: Api) -> Answer:
+async def describe_interface(_: Api) -> Answer:
     """Describe every route of the interface."""
     # By name, so that nobody else waits for Powertools' models of the specification.
     document: str = importlib.import_module("perdure.api.openapi").document()

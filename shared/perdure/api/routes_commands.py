@@ -7,20 +7,21 @@ from typing import Any, Final
 
 from perdure.api import models
 from perdure.api.decoding import cursor, header, resumed, shown
-from perdure.api.gateway import Answer, Request
+from perdure.api.gateway import Request
 from perdure.api.ports import Api
-from perdure.api.problems import problem
 from perdure.api.routing import Route, route
-from perdure.kernel.errors import InvalidValue, Unavailable
-from perdure.kernel.ids import BatchId, CommandId, WorldId
+from perdure.kernel.errors import InvalidValue
 
 IDEMPOTENCY_KEY: Final = "idempotency-key"
+
+ORIGIN: Final = "http"
+"""Where a command came from, as the log tells."""
 
 
 @route("POST", "/v1/worlds/<world>/commands", reply=models.Submitted, status=202)
 async def submit_commands(
     api: Api, world: str, body: models.SubmitCommands, request: Request
-) -> dict[str, Any] | Answer:
+) -> dict[str, Any]:
     """Accept a batch of commands: all of it or nothing, at most once by its id."""
     key = header(request.headers, IDEMPOTENCY_KEY)
     if None not in (key, body.batch_id) and key != body.batch_id:
@@ -28,14 +29,12 @@ async def submit_commands(
             expected="`batch_id` and Idempotency-Key to be the same, or one of them",
             found=f"{shown(body.batch_id)} and {shown(key)}",
         )
-    # The id is fixed before the first attempt and told even when the outcome is unknown, so
-    # that the caller can ask again without doing it twice.
-    given = key if body.batch_id is None else body.batch_id
-    batch = BatchId(api.new_token() if given is None else given)
-    try:
-        submitted = await api.worlds.submit(WorldId(world), batch, body.commands)
-    except Unavailable as error:
-        return problem(error, {"batch_id": batch})
+    submitted = await api.worlds.submit(
+        world,
+        body.commands,
+        batch_id=key if body.batch_id is None else body.batch_id,
+        origin=ORIGIN,
+    )
     status = {} if submitted.replayed else {"status": "pending"}
     return {
         "batch_id": submitted.batch_id,
@@ -59,7 +58,7 @@ async def list_commands(api: Api, world: str, query: models.Paging) -> dict[str,
     """List the commands of a world with their status, in the order of admission."""
     scope = f"commands {world}"
     after = resumed(query.next, scope=scope)
-    found, more = await api.worlds.commands(WorldId(world), after, query.limit)
+    found, more = await api.worlds.commands(world, after, query.limit)
     page: dict[str, Any] = {"commands": [asdict(status) for status in found]}
     return page if more is None else {**page, "next": cursor(scope, more)}
 
@@ -67,13 +66,13 @@ async def list_commands(api: Api, world: str, query: models.Paging) -> dict[str,
 @route("GET", "/v1/worlds/<world>/commands/<command>", reply=models.Command)
 async def describe_command(api: Api, world: str, command: str) -> dict[str, Any]:
     """Tell what became of a command."""
-    return asdict(await api.worlds.command(WorldId(world), CommandId(command)))
+    return asdict(await api.worlds.command(world, command))
 
 
 @route("DELETE", "/v1/worlds/<world>/commands/<command>", reply=models.Command)
 async def cancel_command(api: Api, world: str, command: str) -> dict[str, Any]:
     """Cancel a command that is still open."""
-    return asdict(await api.worlds.cancel(WorldId(world), CommandId(command)))
+    return asdict(await api.worlds.cancel(world, command))
 
 
 @route("DELETE", "/v1/worlds/<world>/commands", reply=models.CancelledAll)
@@ -85,7 +84,7 @@ async def cancel_commands(api: Api, world: str, request: Request) -> dict[str, A
             expected="a header Idempotency-Key, so that a repeat cancels nothing new",
             found="none",
         )
-    cancelled = await api.worlds.cancel_all(WorldId(world), key)
+    cancelled = await api.worlds.cancel_all(world, key)
     return {"cancelled_below": cancelled.cancelled_below}
 
 

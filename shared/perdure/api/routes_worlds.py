@@ -13,7 +13,6 @@ from perdure.api.decoding import cursor, resumed
 from perdure.api.gateway import REPLY_BYTES_MAX, Answer
 from perdure.api.ports import Api
 from perdure.api.routing import Route, route
-from perdure.kernel.ids import Seq, WorldId
 from perdure.kernel.log import LogEntry
 
 LOG_REPLY_BYTES: Final = REPLY_BYTES_MAX - 500_000
@@ -28,7 +27,7 @@ async def create_world(api: Api, body: models.CreateWorld) -> dict[str, Any]:
     """Create a world. The same id with the same identity changes nothing."""
     info = await api.worlds.create(
         body.name,
-        world_id=None if body.world_id is None else WorldId(body.world_id),
+        world_id=body.world_id,
         kind=body.kind,
         every_ms=body.every_ms,
     )
@@ -39,7 +38,7 @@ async def create_world(api: Api, body: models.CreateWorld) -> dict[str, Any]:
 async def list_worlds(api: Api, query: models.Paging) -> dict[str, Any]:
     """List the worlds of the storage, by id."""
     after = resumed(query.next, scope="worlds")
-    found, more = await api.worlds.discover(None if after is None else WorldId(after), query.limit)
+    found, more = await api.worlds.discover(after, query.limit)
     page: dict[str, Any] = {"worlds": [asdict(info) for info in found]}
     return page if more is None else {**page, "next": cursor("worlds", more)}
 
@@ -47,18 +46,18 @@ async def list_worlds(api: Api, query: models.Paging) -> dict[str, Any]:
 @route("GET", "/v1/worlds/<world>", reply=models.World)
 async def describe_world(api: Api, world: str) -> dict[str, Any]:
     """Tell what is known of one world."""
-    return asdict(await api.worlds.describe(WorldId(world)))
+    return asdict(await api.worlds.describe(world))
 
 
 @route("GET", "/v1/worlds/<world>/log", reply=models.LogPage)
 async def read_log(api: Api, world: str, query: models.Log) -> Answer:
     """Read the log behind ``after``; with ``wait``, wait so long for a first entry."""
-    entries = await api.worlds.log(WorldId(world), Seq(query.after), query.limit)
+    entries = await api.worlds.log(world, query.after, query.limit)
     for _ in range(round(query.wait / POLL_SECONDS)):
         if entries:
             break
         await api.pause(POLL_SECONDS)
-        entries = await api.worlds.log(WorldId(world), Seq(query.after), query.limit)
+        entries = await api.worlds.log(world, query.after, query.limit)
     spelled: list[bytes] = []
     last, size = query.after, 0
     for entry in entries:
