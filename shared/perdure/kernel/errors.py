@@ -4,6 +4,7 @@ PerdureError
 ├── Refused              the state machine says no; asking again changes nothing
 │   ├── Invalid              the request is malformed
 │   │   ├── InvalidId            an id is empty, too long, or holds '/' or control characters
+│   │   ├── InvalidJson          a request's body is not JSON, or JSON that two readers read apart
 │   │   ├── InvalidValue         a component's value is not of its type
 │   │   ├── InvalidBatch         a batch is empty or repeats a command id
 │   │   ├── UnknownOperation     no operation has that name
@@ -91,6 +92,9 @@ class Invalid(Refused): ...
 
 
 class InvalidId(Invalid): ...
+
+
+class InvalidJson(Invalid): ...
 
 
 class InvalidValue(Invalid): ...
