@@ -23,7 +23,8 @@ REPLY_BYTES_MAX: Final = 6_000_000
 class LambdaContext(Protocol):
     """The part of Lambda's context object that is used."""
 
-    aws_request_id: str
+    @property
+    def aws_request_id(self) -> str: ...
 
     def get_remaining_time_in_millis(self) -> int: ...
 
