@@ -58,10 +58,20 @@ def console_script(block: str) -> str:
     return "set -euo pipefail\n" + "\n".join(lines)
 
 
+# Blocks may await at their top level, as a reader would in a notebook.
+PYTHON_RUNNER = """
+import ast, asyncio, inspect, sys
+code = compile(sys.argv[1], "block", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+awaited = eval(code, {"__name__": "__main__"})
+if inspect.iscoroutine(awaited):
+    asyncio.run(awaited)
+"""
+
+
 @pytest.mark.parametrize(("page", "language", "block"), BLOCKS)
 def test_marked_block_runs(page, language, block, tmp_path):
     if language == "python":
-        command = [sys.executable, "-W", "error", "-c", block]
+        command = [sys.executable, "-W", "error", "-c", PYTHON_RUNNER, block]
     else:
         command = ["bash", "-c", console_script(block)]
 
@@ -72,11 +82,10 @@ def test_marked_block_runs(page, language, block, tmp_path):
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name != "glossary.md"], ids=name_of
+)
 def test_pages_use_the_words_of_the_glossary(page):
-    if page.name == "glossary.md":
-        pytest.skip("names the banned words")
-
     found = BANNED.findall(page.read_text(encoding="utf-8"))
 
     assert found == []

@@ -35,6 +35,7 @@ ROUTES = {
     "GET /v1/worlds/{world}/log": "Api",
     "GET /v1/worlds/{world}/entities": "Query",
     "POST /v1/worlds/{world}/tick": "Tick",
+    "POST /v1/land": "Land",
 }
 
 

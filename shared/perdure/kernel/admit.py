@@ -148,7 +148,7 @@ class Admit:
             payload=batch.payload,
             payload_digest=batch.payload_digest,
         )
-        after, hints = woken(after, self.ref, Instant(now + UNREAD_MS))
+        after, hints = woken(view, after, self.ref, Instant(now + UNREAD_MS))
         key = BatchKey(
             partition=world,
             batch=batch.id,

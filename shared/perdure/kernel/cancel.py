@@ -53,7 +53,7 @@ class Cancel:
         after, entry = appended(
             replace(head, open_commands=head.open_commands - 1), "cancelled", facts, now
         )
-        after, hints = woken(after, self.ref, Instant(now + UNREAD_MS))
+        after, hints = woken(view, after, self.ref, Instant(now + UNREAD_MS))
         mark = Cancelled(partition=world, sequence=place.sequence, at=now)
         rest = _without(page, *found, place)
         return Decision(place.sequence, (after, entry, mark, rest, *hints))
@@ -117,7 +117,7 @@ class CancelAll:
             {"cancelled_below": below, "request": self.request},
             now,
         )
-        after, hints = woken(after, self.ref, Instant(now + UNREAD_MS))
+        after, hints = woken(view, after, self.ref, Instant(now + UNREAD_MS))
         key = RequestKey(
             partition=world, request=self.request, digest=content, reply={"cancelled_below": below}
         )

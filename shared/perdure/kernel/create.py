@@ -153,7 +153,7 @@ class CreateWorld:
         writes: list[Write] = [world, name, entry]
         if self.every_ms is not None:
             due = Instant(now + self.every_ms)
-            fresh, hints = woken(fresh, self.ref, due)
+            fresh, hints = woken(view, fresh, self.ref, due)
             writes += [
                 Schedule(partition=self.ref.partition, every_ms=self.every_ms, next_at=due),
                 *hints,

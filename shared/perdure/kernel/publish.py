@@ -229,9 +229,9 @@ class Publish:
                 )
             following = served(schedule, now)
             writes.append(following)
-            head, hints = woken(head, self.ref, following.next_at)
+            head, hints = woken(view, head, self.ref, following.next_at)
             writes += hints
-        head, hints = woken(head, self.ref, Instant(now + UNREAD_MS))
+        head, hints = woken(view, head, self.ref, Instant(now + UNREAD_MS))
         return head, [*writes, *hints]
 
 

@@ -58,14 +58,20 @@ def appended(
     return replace(head, seq=entry.seq, log_digest=entry.digest), entry
 
 
-def woken(head: Head, ref: WorldRef, at: Instant) -> tuple[Head, tuple[Write, ...]]:
+def woken(view: View, head: Head, ref: WorldRef, at: Instant) -> tuple[Head, tuple[Write, ...]]:
     """Let the world be looked at by ``at``: lower ``wake_at`` and leave a hint, if need be.
 
     A hint for a later minute stays behind; whoever finds it sees that the head disagrees.
+    So one may lie already where the new one goes. Raises Missing.
     """
     if head.wake_at is not None and head.wake_at // MINUTE_MS <= at // MINUTE_MS:
         return head, ()
+    return replace(head, wake_at=at), hinted(view, ref, at)
+
+
+def hinted(view: View, ref: WorldRef, at: Instant) -> tuple[Write, ...]:
+    """Return the hint for ``at`` as a write, unless it lies there already. Raises Missing."""
     hint = Wake(
         partition=ref.wake, sort=wake_sort(at, ref), storage=ref.storage, world=ref.world, at=at
     )
-    return replace(head, wake_at=at), (hint,)
+    return () if view.get(hint.key) is not None else (hint,)

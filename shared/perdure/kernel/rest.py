@@ -1,0 +1,143 @@
+"""Rest: finding the worlds that have something to do, and letting the others sleep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from perdure.kernel.ids import Instant, Partition
+from perdure.kernel.places import MINUTE_MS, WorldRef, number, wake_partition, wake_sort
+from perdure.kernel.records import Head, head_key
+from perdure.kernel.upkeep import Consumer, Schedule, Wake, consumer_key, schedule_key
+from perdure.kernel.view import Decision, Key, Range, Reads, Removed, View, Write
+from perdure.kernel.wake import UNREAD_MS, hinted
+
+LANDING = "landing"
+"""The consumer that copies published rows into the lake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wakes:
+    """List the hints of one shard that are due by ``through``, earliest first."""
+
+    shard: int
+    through: Instant
+    limit: int = 500
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return wake_partition(self.shard)
+
+    def _range(self) -> Range[Wake]:
+        last = f"{number(self.through // MINUTE_MS + 1)}/"
+        return Range(self.stream, "", last, Wake, limit=self.limit)
+
+    def reads(self) -> Reads:
+        return Reads(ranges=(self._range(),))
+
+    def decide(self, view: View, now: Instant) -> Decision[tuple[Wake, ...]]:
+        return Decision(tuple(view.find(self._range())))
+
+
+@dataclass(frozen=True, slots=True)
+class Agenda:
+    """What a hint comes to: the schedule's tick that is due, and whether rows wait to land."""
+
+    tick_due: Instant | None
+    unlanded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAgenda:
+    """Check a hint against the world itself."""
+
+    ref: WorldRef
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return self.ref.partition
+
+    def reads(self) -> Reads:
+        world = self.ref.partition
+        return Reads(peeks=(head_key(world), schedule_key(world), consumer_key(world, LANDING)))
+
+    def decide(self, view: View, now: Instant) -> Decision[Agenda]:
+        world = self.ref.partition
+        head = view.peek(head_key(world))
+        if head is None:
+            return Decision(Agenda(None, unlanded=False))
+        schedule = view.peek(schedule_key(world))
+        due = head.status == "active" and schedule is not None and schedule.next_at <= now
+        unlanded = _unlanded(head, view.peek(consumer_key(world, LANDING)))
+        return Decision(Agenda(schedule.next_at if due and schedule else None, unlanded))
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Move a world's hint to when it is next needed, or remove it when nothing is left to do.
+
+    A hint leaves only together with a write of the head, so that nobody's lowering of
+    ``wake_at`` can be lost.
+    """
+
+    ref: WorldRef
+    hint: str
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return self.ref.partition
+
+    def _hint(self) -> Key[Wake]:
+        return Key(self.ref.wake, self.hint, Wake)
+
+    def reads(self) -> Reads:
+        world = self.ref.partition
+        return Reads(
+            keys=(
+                head_key(world),
+                schedule_key(world),
+                consumer_key(world, LANDING),
+                self._hint(),
+            )
+        )
+
+    def decide(self, view: View, now: Instant) -> Decision[Instant | None]:
+        world = self.ref.partition
+        head = view.get(head_key(world))
+        found = view.get(self._hint())
+        schedule = view.get(schedule_key(world))
+        landing = view.get(consumer_key(world, LANDING))
+        if head is None:
+            return Decision(None)
+        wanted = _wanted(head, schedule, landing, now)
+        hint = None if wanted is None else wake_sort(wanted, self.ref)
+        writes: list[Write] = []
+        if found is not None and found.sort != hint:
+            writes.append(Removed(found.key))
+        if wanted is not None:
+            writes += hinted(view, self.ref, wanted)
+        if not writes and head.wake_at == wanted:
+            return Decision(wanted)
+        return Decision(wanted, (replace(head, wake_at=wanted), *writes))
+
+
+def _unlanded(head: Head, landing: Consumer | None) -> bool:
+    return head.published > (landing.tick if landing is not None else -1)
+
+
+def _wanted(
+    head: Head, schedule: Schedule | None, landing: Consumer | None, now: Instant
+) -> Instant | None:
+    """Return when the world must be looked at next: for its schedule, or for a consumer."""
+    times: list[Instant] = []
+    if schedule is not None and head.status == "active":
+        times.append(schedule.next_at)
+    if _unlanded(head, landing):
+        times.append(Instant(now + UNREAD_MS))
+    return min(times, default=None)
