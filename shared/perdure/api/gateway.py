@@ -68,14 +68,14 @@ class Answer:
     content_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
 
-    def event(self) -> dict[str, Any]:
+    def event(self, *, bytes_max: int = REPLY_BYTES_MAX) -> dict[str, Any]:
         """Spell the answer as Lambda's reply to API Gateway. Raises TooLarge."""
         headers = {"content-type": self.content_type, **self.headers}
         textual = self.content_type.endswith("json")
         body = self.body.decode() if textual else base64.b64encode(self.body).decode()
-        if len(body) > REPLY_BYTES_MAX:
+        if len(body) > bytes_max:
             raise TooLarge(
-                expected=f"a reply of at most {REPLY_BYTES_MAX} bytes; a smaller limit gives one",
+                expected=f"a reply of at most {bytes_max} bytes; a smaller limit gives one",
                 found=f"{len(body)} bytes",
             )
         return {

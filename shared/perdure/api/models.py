@@ -15,7 +15,8 @@ PAGE_DEFAULT: Final = 100
 PAGE_MAX: Final = 1_000
 
 ROWS_DEFAULT: Final = 1_000
-ROWS_MAX: Final = 100_000
+ROWS_MAX: Final = 1_000_000
+"""Rows of a page; over HTTP the size of a reply ends it sooner."""
 
 WAIT_SECONDS_MAX: Final = 20
 """Longest long poll, below the 30 seconds after which API Gateway gives up."""
@@ -147,8 +148,8 @@ class Receipt(Reply):
     entity_id: int | None
     tick: int
     priority: int
-    status: Literal["pending"] | None = None
-    """Given with the first answer; a replay repeats what is promised and leaves it out."""
+    status: Literal["pending", "known"]
+    """`known` in a replay, which repeats what was promised and looks no further."""
 
 
 class Submitted(Reply):
