@@ -27,7 +27,7 @@ TickNumber = Annotated[int, Field(ge=0, le=limits.TICK_MAX)]
 class Body(BaseModel):
     """Base of request bodies: strict, and nothing that is not asked for."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     @classmethod
     def read(cls, raw: Any) -> Body:
@@ -38,13 +38,13 @@ class Body(BaseModel):
 class Query(BaseModel):
     """Base of query strings: text from outside, so numbers are read from it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Reply(BaseModel):
     """Base of replies; they describe what is sent and are checked in tests, not at run time."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class CreateWorld(Body):
@@ -229,6 +229,6 @@ class Health(Reply):
 class OpenApi(BaseModel):
     """A document of the OpenAPI specification."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     openapi: str

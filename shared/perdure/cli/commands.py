@@ -12,6 +12,7 @@ import click
 from perdure.api.decoding import strict_json
 from perdure.cli import show
 from perdure.cli.client import Answered, Place, placed
+from perdure.cli.progress import progress
 from perdure.kernel import limits
 from perdure.kernel.batch import split
 from perdure.kernel.canonical import canonical
@@ -40,7 +41,7 @@ def submit(
     prefix = uuid.uuid4().hex if batch_id is None else batch_id
     receipts: list[dict[str, Any]] = []
     path = f"/v1/worlds/{quote(world_id, safe='')}/commands"
-    with place.client() as client, show.progress(hidden=as_json) as bar:
+    with place.client() as client, progress(hidden=as_json) as bar:
         task = bar.add_task("submitting", total=len(raw))
         for number, batch in enumerate(batches):
             try:

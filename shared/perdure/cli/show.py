@@ -1,4 +1,4 @@
-"""What people see: tables and progress, or JSON for programs."""
+"""What people see: tables, or JSON for programs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 
@@ -37,19 +36,6 @@ def facts(value: Mapping[str, Any]) -> None:
     for name, each in value.items():
         shown.add_row(name.replace("_", " "), _cell(each))
     console().print(shown)
-
-
-def progress(*, hidden: bool) -> Progress:
-    """Return a bar on standard error; ``hidden`` where a program reads."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        disable=hidden,
-        transient=True,
-    )
 
 
 def console() -> Console:

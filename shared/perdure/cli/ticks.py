@@ -10,6 +10,7 @@ import click
 
 from perdure.cli import show
 from perdure.cli.client import Place, placed
+from perdure.cli.progress import progress
 
 COUNTED = ("ticks", "applied", "rejected")
 
@@ -30,7 +31,7 @@ def tick(
     # The same key on every call: together they run as many ticks as were asked for.
     key = uuid.uuid4().hex
     total: dict[str, Any] = dict.fromkeys(COUNTED, 0)
-    with place.client() as client, show.progress(hidden=as_json) as bar:
+    with place.client() as client, progress(hidden=as_json) as bar:
         next_tick = client.ask("GET", path)["next_tick"]
         wanted = (ticks or 1) if to_tick is None else max(0, to_tick + 1 - next_tick)
         task = bar.add_task("ticking", total=wanted)
@@ -52,7 +53,7 @@ def tick(
 def land(place: Place, *, as_json: bool) -> None:
     """Copy what is published, and not landed yet, into the Iceberg tables."""
     total = {"rows": 0, "files": 0}
-    with place.client() as client, show.progress(hidden=as_json) as bar:
+    with place.client() as client, progress(hidden=as_json) as bar:
         task = bar.add_task("landing rows", total=None)
         while True:
             landed = client.ask("POST", "/v1/land", body={})
