@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import time
 import urllib.parse
-import uuid
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ import click
 from perdure.api.gateway import BODY_BYTES_MAX, http_event
 from perdure.api.problems import internal, problem
 from perdure.kernel.errors import NotFound, StoreUnavailable, TooLarge
-from perdure_emulator.sandboxes import Runs, TimedOut
+from perdure_emulator.sandboxes import Runs, TimedOut, request_id
 from perdure_emulator.template import Template
 
 Message = MutableMapping[str, Any]
@@ -57,7 +56,7 @@ class Gateway:
             query=scope["query_string"].decode("ascii"),
             headers=_headers(scope),
             body=body,
-            request_id=str(uuid.uuid4()),
+            request_id=request_id(),
             route_key=route.key,
             path_parameters={
                 name: urllib.parse.unquote(value) for name, value in parameters.items()

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import time
-import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import count
 from types import ModuleType
 from typing import Any, Final, Protocol
 
@@ -24,6 +24,8 @@ from perdure_emulator.template import Function
 
 IN_THE_LOOP: Final = frozenset({"api"})
 """Folders of functions that await everything they wait for."""
+
+_REQUESTS: Final = count(1)
 
 
 class TimedOut(Exception):
@@ -125,4 +127,9 @@ def loaded(function: Function) -> ModuleType:
 
 
 def _context(function: Function, seconds_max: float) -> Context:
-    return Context(function.name, str(uuid.uuid4()), time.monotonic() + seconds_max)
+    return Context(function.name, request_id(), time.monotonic() + seconds_max)
+
+
+def request_id() -> str:
+    """Return an id in the form of Lambda's, new in this process: they only go to logs."""
+    return f"00000000-0000-0000-0000-{next(_REQUESTS):012x}"
