@@ -9,6 +9,7 @@ PerdureError
 │   │   ├── UnknownOperation     no operation has that name
 │   │   ├── UnknownComponent     no component has that name and fingerprint
 │   │   ├── DirectOnly           the operation cannot be deferred to a tick
+│   │   ├── InvalidFilter        a query's `where` does not say what it must
 │   │   └── TooLarge             the request exceeds a published limit
 │   ├── NotFound             nothing has that id
 │   ├── NotPublished         the tick is not published
@@ -91,6 +92,9 @@ class UnknownComponent(Invalid): ...
 
 
 class DirectOnly(Invalid): ...
+
+
+class InvalidFilter(Invalid): ...
 
 
 class TooLarge(Invalid): ...

@@ -39,7 +39,8 @@ def landed_rows(
     """Return a world's rows of ticks ``first`` to ``last``, both included, in no order.
 
     Only files and row groups that can hold such rows are read, and only the columns of
-    ``schema``. Raises FileNotFoundError if the snapshot was expired meanwhile.
+    ``schema`` that are not the same in all of them. Raises FileNotFoundError if the
+    snapshot was expired meanwhile.
     """
     wanted = And(
         equal("world_id", world),
@@ -48,9 +49,17 @@ def landed_rows(
     if entity_ids is not None and len(entity_ids) <= ENTITIES_PUSHED_MAX:
         ids = {literal(each) for each in entity_ids}
         wanted = And(wanted, In(term=Reference("entity_id"), literals=ids))
-    scan = table.scan(row_filter=wanted, selected_fields=tuple(schema.names))
-    found = scan.to_arrow().select(schema.names)
-    return found.cast(pa.schema([field.with_nullable(nullable=True) for field in schema]))
+    same = {"world_id": world, "run_id": run}
+    read = [field for field in schema if field.name not in same]
+    scan = table.scan(row_filter=wanted, selected_fields=tuple(field.name for field in read))
+    found = scan.to_arrow()
+    arrays = [
+        pa.repeat(pa.scalar(same[field.name]), found.num_rows)
+        if field.name in same
+        else found.column(field.name).cast(field.type)
+        for field in schema
+    ]
+    return pa.table(arrays, schema=schema)
 
 
 def holds_rows(table: Table, world: WorldId, tick: Tick, token: Token) -> bool:
