@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 from pydantic import field_validator
+from tests.runtime.harness import Fuel, Place, Speed, fresh_app, harness
 
 from perdure import AddComponents, App, Despawn, RemoveComponents, Spawn, Update
 from perdure.kernel import limits
 from perdure.kernel.cancel import Cancel
-from perdure.kernel.errors import FenceHeld, Stalled, StaleWriter
+from perdure.kernel.errors import FenceHeld, StaleWriter, Stalled
 from perdure.kernel.history import Manifests
 from perdure.kernel.ids import CommandId, Tick
 from perdure.kernel.publish import Publish
-from tests.runtime.harness import Fuel, Place, Speed, fresh_app, harness
 
 
 class Shaky(Place):
