@@ -24,7 +24,9 @@ class Mix:
     """How likely each kind of actor is: a mix finds some violations sooner than others."""
 
     torn: float = 0.5
+    lossy: float = 0.4
     loss: float = 0.15
+    haste: tuple[float, ...] = (0.05, 0.3)
     batches: tuple[int, int] = (1, 4)
     replay: float = 0.3
     cancel: float = 0.4
@@ -42,6 +44,14 @@ MIXES = {
     "failures": Mix(
         batches=(3, 5), ticks=(2, 4), replay=0.0, cancel=0.0, cancel_all=0.0,
         failing=1.0, goes_on=1.0, fork=0.0, destroy=0.0,
+    ),
+    "storms": Mix(
+        torn=1.0, lossy=1.0, loss=0.4, haste=(0.03,), batches=(2, 4), replay=0.0, cancel=0.1,
+        cancel_all=0.1, ticks=(2, 4), failing=0.7, destroy=0.0,
+    ),
+    "retries": Mix(
+        torn=1.0, lossy=1.0, loss=0.4, haste=(0.03,), batches=(1, 2), replay=0.0, cancel=0.0,
+        cancel_all=0.0, ticks=(3, 4), failing=1.0, fork=0.0, destroy=0.0,
     ),
     "forks": Mix(torn=1.0, batches=(2, 4), replay=0.0, cancel_all=0.1, fork=1.0, destroy=0.0),
     "endings": Mix(torn=1.0, batches=(1, 2), replay=1.0, cancel=0.0, fork=0.0, destroy=1.0),
@@ -103,11 +113,11 @@ def first_violation(
 
 
 def _stage(chance: Random, rules: Rules, mix: Mix) -> Stage:
-    loss = mix.loss if chance.random() < 0.4 else 0.0
-    store = Store(chance, torn=chance.random() < mix.torn, loss=0.0)
+    loss = mix.loss if chance.random() < mix.lossy else 0.0
+    haste = chance.choice(mix.haste)
+    store = Store(chance, torn=chance.random() < mix.torn, loss=loss, haste=haste)
     truth = Truth({WORLD: WorldTruth(WORLD, history={1: {}})})
     store.found({head_of(WORLD): Head(), log_of(WORLD, 1): Entry("created")})
-    store.loss = loss
     failures: dict[int, int] = {}
     if chance.random() < mix.failing:
         failures = {chance.randrange(1, 6): chance.choice((1, 1, 2)) for _ in range(3)}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import cast
 
 
 def _rule(text: str) -> bool:
-    return cast("bool", field(default=True, metadata={"text": text}))
+    return field(default=True, metadata={"text": text})
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,12 +48,14 @@ class Store:
 
     ``torn`` is DynamoDB: the records of one commit become visible one after another, so reads
     that are no snapshot see some of a commit. Otherwise it is SQLite.
-    ``loss`` is the chance of a commit to stay without an answer.
+    ``loss`` is the chance of a commit to stay without an answer, ``haste`` that of a hidden
+    record to show before the next step.
     """
 
     chance: Random
     torn: bool
     loss: float
+    haste: float
     trace: list[tuple[str, str, tuple[Any, ...]]] = field(default_factory=list)
     hidden: dict[Key, _Hidden] = field(default_factory=dict)
     _records: dict[Key, tuple[Any, int]] = field(default_factory=dict)
@@ -115,10 +117,10 @@ class Store:
 
     def drift(self) -> bool:
         """Let something happen that nobody asked for: a record shows, a late commit lands."""
-        if self.hidden and self.chance.random() < 0.3:
+        if self.hidden and self.chance.random() < self.haste:
             key = self.chance.choice(list(self.hidden))
             self._show(key)
-            self.tell("store", "shows {}", key)
+            self.tell("store", "shows {}", name(key))
             return True
         if self._in_flight and self.chance.random() < 0.2:
             late = self._in_flight.pop(self.chance.randrange(len(self._in_flight)))

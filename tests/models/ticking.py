@@ -186,7 +186,7 @@ def _applied(stage: Stage, drained: Drained) -> tuple[Outcome, dict[int, Place]]
     moved: dict[int, Place] = {}
     later = drained.head.published + 2
     for command in drained.commands:
-        if stage.failures.get(command.sequence, 0) == 0:
+        if stage.failures.get(command.sequence, 0) <= 0:
             outcome.applied[command.sequence] = command.page
             continue
         outcome.failed[command.sequence] = command.page

@@ -90,7 +90,9 @@ class WorldTruth:
             if first != reply:
                 raise Violation(Promise.RECEIPT_STABLE, f"{batch}: {first}, then {reply}")
         elif reply == "closing" and batch in self.batches.values():
-            raise Violation(Promise.RECEIPT_GIVEN, f"{batch} was admitted before {self.name} closed")
+            raise Violation(
+                Promise.RECEIPT_GIVEN, f"{batch} was admitted before {self.name} closed"
+            )
 
     def cancel(self, seq: int, sequence: int) -> None:
         """One open command is cancelled."""
@@ -176,7 +178,9 @@ class WorldTruth:
             for early, waiting in self.open.items():
                 was_there = early < max(publication.horizon, late)
                 if was_there and (waiting, early) < (place, late):
-                    detail = f"tick {publication.tick} settled {late} {place}, not {early} {waiting}"
+                    detail = (
+                        f"tick {publication.tick} settled {late} {place}, not {early} {waiting}"
+                    )
                     raise Violation(promise, detail)
 
     def _remember(self, seq: int) -> None:
