@@ -15,7 +15,7 @@ from tests.models.truth import Promise
 pytestmark = pytest.mark.proof
 
 SEEDS = 700
-SEEDS_SLOW = 30_000
+SEEDS_SLOW = 10_000
 SEEDS_TO_BREAK = 2_000
 
 NECESSARY = [
