@@ -180,7 +180,7 @@ def _addresses(array: pa.Array) -> list[Any]:
 def _upserted(rows: pa.Table, ids: Ids, fresh: pa.Table) -> pa.Table:
     new_ids = ids_of(fresh)
     if np.array_equal(ids, new_ids):
-        return fresh
+        return _with_old_where_same(rows, fresh)
     places, known = placed(ids, new_ids)
     if known.any():
         rows = _replaced(rows, places[known], fresh.filter(pa.array(known)))
@@ -193,13 +193,21 @@ def _upserted(rows: pa.Table, ids: Ids, fresh: pa.Table) -> pa.Table:
     return joined.take(pa.array(np.argsort(ids_of(joined), kind="stable")))
 
 
+def _with_old_where_same(rows: pa.Table, fresh: pa.Table) -> pa.Table:
+    """Keep the memory of a column that nobody changed: comparing it later then costs nothing."""
+    columns = [
+        old if changed_mask(old, new) is None else new
+        for old, new in zip(map(single, rows.columns), map(single, fresh.columns), strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=rows.schema)
+
+
 def _replaced(rows: pa.Table, places: Ids, values: pa.Table) -> pa.Table:
     mask = np.zeros(rows.num_rows, np.bool_)
     mask[places] = True
     at, where = pa.array(mask), pa.array(places)
     columns = []
     for old, new in zip(map(single, rows.columns), map(single, values.columns), strict=True):
-        # A column nobody touched keeps its memory, and so costs the later comparison nothing.
         same = changed_mask(old.take(where), new) is None
         columns.append(old if same else pc.replace_with_mask(old, at, new))
     return pa.Table.from_arrays(columns, schema=rows.schema)
