@@ -119,10 +119,10 @@ def _failure(model: type[Component], stored: Any) -> Exception | None:
         value = checked_value(model, stored)
         if _same(model, [stored], [value]):
             return None
-        return InvalidValue(
-            expected=f"{model.__name__} as {canonical(value).decode()}",
-            found=canonical(stored).decode(),
-        )
+        spelled, found = canonical(value).decode(), canonical(stored).decode()
+        if spelled == found:
+            return InvalidValue(expected=f"{model.__name__} in text UTF-8 can spell", found=found)
+        return InvalidValue(expected=f"{model.__name__} as {spelled}", found=found)
     except Exception as error:  # noqa: BLE001  # returned: its kind decides the command's fate
         return error
 
