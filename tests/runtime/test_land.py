@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from functools import partial
 
 import duckdb
 import pytest
@@ -23,7 +24,9 @@ from perdure.kernel.landing import (
     landed_table_key,
 )
 from perdure.kernel.places import landing_partition
+from perdure.lake.expire import expire
 from perdure.lake.iceberg import Lake
+from perdure.runtime import land as land_module
 from perdure.runtime.land import Bounds, Landed
 
 
@@ -179,3 +182,16 @@ def test_any_engine_reads_what_landed(place):
         ).fetchall()
 
     assert counts == [(0, 3), (1, 3), (3, 3), (4, 3)]
+
+
+def test_a_table_that_is_landed_in_often_keeps_few_snapshots(place, monkeypatch):
+    monkeypatch.setattr(land_module, "expire", partial(expire, above=6, kept=3))
+    world = place.world("w")
+    for tick in range(12):
+        world.publish({ONLY: [position(1, float(tick))]})
+        place.land("w")
+
+    table = place.lake.opened(signature_of(*ONLY))
+
+    assert len(table.snapshots()) <= 6
+    assert place.keys(*ONLY) == Counter(("w", tick, 1) for tick in range(12))
