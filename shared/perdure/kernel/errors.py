@@ -4,6 +4,7 @@ PerdureError
 ├── Refused              the state machine says no; asking again changes nothing
 │   ├── Invalid              the request is malformed
 │   │   ├── InvalidId            an id is empty, too long, or holds '/' or control characters
+│   │   ├── InvalidJson          a request's body is not JSON, or JSON that two readers read apart
 │   │   ├── InvalidValue         a component's value is not of its type
 │   │   ├── InvalidBatch         a batch is empty or repeats a command id
 │   │   ├── UnknownOperation     no operation has that name
@@ -11,6 +12,10 @@ PerdureError
 │   │   ├── DirectOnly           the operation cannot be deferred to a tick
 │   │   └── TooLarge             the request exceeds a published limit
 │   ├── NotFound             nothing has that id
+│   ├── EntityNotFound       no living entity has that id
+│   ├── EntityExists         a living entity has that id already
+│   ├── ComponentAbsent      the entity has no such component
+│   ├── ComponentPresent     the entity has that component already
 │   ├── NotPublished         the tick is not published
 │   ├── Conflict             the same id with other content
 │   ├── NameTaken            another world of the storage has that name
@@ -50,7 +55,7 @@ class PerdureError(Exception):
     code: ClassVar[str] = "error"
 
     def __init_subclass__(cls) -> None:
-        cls.code = _WORD_START.sub("_", cls.__name__).lower()
+        cls.code = code_of(cls)
 
     def __init__(self, *, expected: str, found: str) -> None:
         super().__init__(f"Expected {expected}; found {found}.")
@@ -63,6 +68,11 @@ class PerdureError(Exception):
 
 def _rebuilt(of: type[PerdureError], expected: str, found: str) -> PerdureError:
     return of(expected=expected, found=found)
+
+
+def code_of(error: type[BaseException]) -> str:
+    """Return the code of an error's class: its name in snake_case."""
+    return _WORD_START.sub("_", error.__name__).lower()
 
 
 class Refused(PerdureError):
@@ -84,6 +94,9 @@ class Invalid(Refused): ...
 class InvalidId(Invalid): ...
 
 
+class InvalidJson(Invalid): ...
+
+
 class InvalidValue(Invalid): ...
 
 
@@ -103,6 +116,18 @@ class TooLarge(Invalid): ...
 
 
 class NotFound(Refused): ...
+
+
+class EntityNotFound(Refused): ...
+
+
+class EntityExists(Refused): ...
+
+
+class ComponentAbsent(Refused): ...
+
+
+class ComponentPresent(Refused): ...
 
 
 class NotPublished(Refused): ...

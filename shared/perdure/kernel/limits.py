@@ -115,5 +115,16 @@ STALLED_FROM_STARTS: Final = 6
 INLINE_ROWS_BYTES_MAX: Final = 4_096
 """Canonical bytes up to which a table's rows of one tick ride in the manifest itself."""
 
+CHECKPOINT_TICKS: Final = 64
+"""Ticks after which a world writes a checkpoint: the manifests a cold process reads to resume,
+and their tables, fit one load of LOAD_KEYS_MAX."""
+
+CHECKPOINT_GROWTH: Final = 4
+"""Times the world's own rows that may be written as changes before a checkpoint: it then costs
+at most a quarter on top of them, and a cold process reads at most five times the world."""
+
+CHECKPOINT_ROWS_MIN: Final = 10_000
+"""Changed rows below which growth alone asks for no checkpoint: they are read in milliseconds."""
+
 ROUNDS_MAX: Final = 64
 """Times one decision may ask for one more record."""

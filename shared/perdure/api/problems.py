@@ -1,0 +1,106 @@
+"""Problems: every error as an HTTP answer, with a stable code and nothing of the inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict
+from pydantic_core import to_json
+
+from perdure.api.gateway import Answer
+from perdure.kernel import errors
+from perdure.kernel.errors import PerdureError
+
+CONTENT_TYPE: Final = "application/problem+json"
+
+RETRY_AFTER_SECONDS: Final = 1
+
+INTERNAL: Final = "internal"
+"""Code of an error that nobody foresaw."""
+
+# Looked up along the class's ancestors, so a new kind of Invalid is a 400 by itself. 400 and
+# not 422: a request is malformed or it is not; which part of it is, the code tells.
+_STATUS: Final[Mapping[type[PerdureError], HTTPStatus]] = {
+    errors.Invalid: HTTPStatus.BAD_REQUEST,
+    errors.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.NotFound: HTTPStatus.NOT_FOUND,
+    errors.NotPublished: HTTPStatus.NOT_FOUND,
+    errors.WorldDestroyed: HTTPStatus.GONE,
+    errors.StaleWriter: HTTPStatus.PRECONDITION_FAILED,
+    errors.NotPermitted: HTTPStatus.FORBIDDEN,
+    errors.Unauthenticated: HTTPStatus.UNAUTHORIZED,
+    errors.SchemaMismatch: HTTPStatus.INTERNAL_SERVER_ERROR,
+    errors.NewerSchema: HTTPStatus.INTERNAL_SERVER_ERROR,
+    errors.Corrupt: HTTPStatus.INTERNAL_SERVER_ERROR,
+    errors.Refused: HTTPStatus.CONFLICT,
+    errors.Contended: HTTPStatus.TOO_MANY_REQUESTS,
+    errors.FenceHeld: HTTPStatus.CONFLICT,
+    errors.TickFailed: HTTPStatus.INTERNAL_SERVER_ERROR,
+    errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+
+class Problem(BaseModel):
+    """An error as RFC 9457 spells it, with a stable ``code``.
+
+    ``expected`` and ``found`` say what was wrong; extension members may follow.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    expected: str = ""
+    found: str = ""
+
+
+def problem(error: PerdureError) -> Answer:
+    """Turn an error into an answer.
+
+    When a batch's outcome is not known, its id comes along, so that the caller can ask again
+    without doing it twice.
+    """
+    status = status_of(error)
+    members = {
+        **_members(error.code, status, str(error)),
+        "expected": error.expected,
+        "found": error.found,
+    }
+    if isinstance(error, errors.Unavailable) and error.batch_id is not None:
+        members["batch_id"] = error.batch_id
+    headers = {}
+    if isinstance(error, errors.Unavailable) and not isinstance(error, errors.TickFailed):
+        headers["retry-after"] = str(RETRY_AFTER_SECONDS)
+    return Answer(status, to_json(members), content_type=CONTENT_TYPE, headers=headers)
+
+
+def internal() -> Answer:
+    """Answer for an error that nobody foresaw: its text may hold anything, so it stays inside."""
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    detail = "Something went wrong inside; the log of the function says what."
+    return Answer(
+        status, to_json(_members(INTERNAL, status, detail)), content_type=CONTENT_TYPE, headers={}
+    )
+
+
+def status_of(error: PerdureError) -> HTTPStatus:
+    """Return the HTTP status of an error."""
+    for kind in type(error).__mro__:
+        if kind in _STATUS:
+            return _STATUS[kind]
+    return HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def _members(code: str, status: HTTPStatus, detail: str) -> dict[str, Any]:
+    return {
+        "type": f"urn:perdure:problem:{code}",
+        "title": code.replace("_", " ").capitalize(),
+        "status": int(status),
+        "code": code,
+        "detail": detail,
+    }

@@ -1,0 +1,97 @@
+"""Routes of commands: submit a batch, tell what became of a command, cancel."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final
+
+from perdure.api import models
+from perdure.api.decoding import cursor, header, resumed, shown
+from perdure.api.gateway import Request
+from perdure.api.ports import Api
+from perdure.api.routing import Route, route
+from perdure.kernel.errors import InvalidValue
+
+IDEMPOTENCY_KEY: Final = "idempotency-key"
+
+ORIGIN: Final = "http"
+"""Where a command came from, as the log tells."""
+
+
+@route("POST", "/v1/worlds/<world>/commands", reply=models.Submitted, status=202)
+async def submit_commands(
+    api: Api, world: str, body: models.SubmitCommands, request: Request
+) -> dict[str, Any]:
+    """Accept a batch of commands: all of it or nothing, at most once by its id."""
+    key = header(request.headers, IDEMPOTENCY_KEY)
+    if None not in (key, body.batch_id) and key != body.batch_id:
+        raise InvalidValue(
+            expected="`batch_id` and Idempotency-Key to be the same, or one of them",
+            found=f"{shown(body.batch_id)} and {shown(key)}",
+        )
+    submitted = await api.worlds.submit(
+        world,
+        body.commands,
+        batch_id=key if body.batch_id is None else body.batch_id,
+        origin=ORIGIN,
+    )
+    status = {} if submitted.replayed else {"status": "pending"}
+    return {
+        "batch_id": submitted.batch_id,
+        "replayed": submitted.replayed,
+        "receipts": [
+            {
+                "command_id": receipt.command_id,
+                "sequence": receipt.sequence,
+                "entity_id": receipt.entity_id,
+                "tick": receipt.tick,
+                "priority": receipt.priority,
+                **status,
+            }
+            for receipt in submitted.receipts
+        ],
+    }
+
+
+@route("GET", "/v1/worlds/<world>/commands", reply=models.Commands)
+async def list_commands(api: Api, world: str, query: models.Paging) -> dict[str, Any]:
+    """List the commands of a world with their status, in the order of admission."""
+    scope = f"commands {world}"
+    after = resumed(query.next, scope=scope)
+    found, more = await api.worlds.commands(world, after, query.limit)
+    page: dict[str, Any] = {"commands": [asdict(status) for status in found]}
+    return page if more is None else {**page, "next": cursor(scope, more)}
+
+
+@route("GET", "/v1/worlds/<world>/commands/<command>", reply=models.Command)
+async def describe_command(api: Api, world: str, command: str) -> dict[str, Any]:
+    """Tell what became of a command."""
+    return asdict(await api.worlds.command(world, command))
+
+
+@route("DELETE", "/v1/worlds/<world>/commands/<command>", reply=models.Command)
+async def cancel_command(api: Api, world: str, command: str) -> dict[str, Any]:
+    """Cancel a command that is still open."""
+    return asdict(await api.worlds.cancel(world, command))
+
+
+@route("DELETE", "/v1/worlds/<world>/commands", reply=models.CancelledAll)
+async def cancel_commands(api: Api, world: str, request: Request) -> dict[str, Any]:
+    """Cancel every command that is open now. Needs an Idempotency-Key."""
+    key = header(request.headers, IDEMPOTENCY_KEY)
+    if key is None:
+        raise InvalidValue(
+            expected="a header Idempotency-Key, so that a repeat cancels nothing new",
+            found="none",
+        )
+    cancelled = await api.worlds.cancel_all(world, key)
+    return {"cancelled_below": cancelled.cancelled_below}
+
+
+ROUTES: Final[tuple[Route[Any], ...]] = (
+    submit_commands,
+    list_commands,
+    describe_command,
+    cancel_command,
+    cancel_commands,
+)

@@ -1,0 +1,101 @@
+"""A warm process: one event loop, ports opened by the first event, and an answer to every event."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import traceback
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any, Final, Generic, TypeVar
+
+from aws_lambda_powertools import Logger
+
+from perdure.api.gateway import Answer, LambdaContext, Request
+from perdure.api.problems import internal, problem
+from perdure.api.routing import Route, Router
+from perdure.kernel.errors import PerdureError
+
+P = TypeVar("P")
+
+FRAMES_LOGGED: Final = 8
+
+
+class Sandbox(Generic[P]):
+    """What a function keeps between two events.
+
+    In Lambda :meth:`handler` has one event at a time. The emulator and the command line await
+    :meth:`answer` in a loop of their own, with many events at once.
+    """
+
+    def __init__(
+        self,
+        opening: Callable[[], AbstractAsyncContextManager[P]],
+        routes: Sequence[Route[P]],
+        scheduled: Callable[[P, int], Awaitable[dict[str, int]]] | None = None,
+    ) -> None:
+        """Serve ``routes``, and schedule events by ``scheduled(ports, remaining_ms)``."""
+        self._opening = opening
+        self._router = Router(routes)
+        self._scheduled = scheduled
+        self._ports: P | None = None
+        self._open = AsyncExitStack()
+        self._opens = asyncio.Lock()
+        self._runner: asyncio.Runner | None = None
+        # Standard output belongs to what a command prints.
+        self._logger = Logger(service="perdure", stream=sys.stderr)
+
+    def handler(self, event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
+        """Answer one event, from outside any event loop."""
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        # Not Runner.run: it sets and resets the handler of Ctrl-C at each event, for 0.2 ms.
+        return self._runner.get_loop().run_until_complete(self.answer(event, context))
+
+    async def answer(self, event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
+        """Answer one event."""
+        if "requestContext" in event:
+            return await self._http(event, context)
+        assert self._scheduled is not None, "a function without a schedule got its event"
+        done = await self._scheduled(await self._opened(), context.get_remaining_time_in_millis())
+        self._logger.info("scheduled", extra=done)
+        return dict(done)
+
+    async def aclose(self) -> None:
+        """Close what the first event opened."""
+        self._ports = None
+        await self._open.aclose()
+
+    def close(self) -> None:
+        """Close what :meth:`handler` opened, and its event loop."""
+        if self._runner is not None:
+            self._runner.run(self.aclose())
+            self._runner.close()
+            self._runner = None
+
+    async def _http(self, event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
+        try:
+            found = self._router.find(event, context)
+            request = Request.of(event, context)
+            answer = await found.route.answer(await self._opened(), request, found.names)
+            return answer.event()
+        except PerdureError as error:
+            return problem(error).event()
+        except Exception as error:  # noqa: BLE001  # the last frame before the caller
+            return self._unforeseen(error, context).event()
+
+    def _unforeseen(self, error: Exception, context: LambdaContext) -> Answer:
+        # Where it happened, not its text: that may quote what a caller sent.
+        frames = traceback.extract_tb(error.__traceback__)[-FRAMES_LOGGED:]
+        where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+        kind = f"{type(error).__module__}.{type(error).__qualname__}"
+        request = context.aws_request_id
+        self._logger.error("unforeseen", extra={"kind": kind, "where": where, "request": request})
+        return internal()
+
+    async def _opened(self) -> P:
+        if self._ports is None:
+            async with self._opens:
+                if self._ports is None:
+                    self._ports = await self._open.enter_async_context(self._opening())
+        return self._ports

@@ -1,0 +1,122 @@
+"""Wiring of what needs no Arrow: settings become an open authority and its worlds."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from perdure.api.ports import Api
+from perdure.api.settings import Settings, settings
+from perdure.authority import system
+from perdure.authority.engine import Authority
+from perdure.authority.sqlite import SqliteStore
+from perdure.authority.store import Store
+from perdure.kernel.component import Registry
+from perdure.kernel.errors import InvalidValue, StoreUnavailable
+from perdure.kernel.ids import Instant, RunId, Token
+from perdure.runtime.worlds import Worlds
+
+DYNAMODB: Final = "perdure.authority.dynamodb"
+"""Imported by name, and only in the cloud: boto3 takes as long as everything else together."""
+
+
+class App(Protocol):
+    """What an application is to those that need no Arrow: the components it knows."""
+
+    @property
+    def registry(self) -> Registry: ...
+
+
+@asynccontextmanager
+async def api() -> AsyncIterator[Api]:
+    """Open what the routes without Arrow need, as the environment says."""
+    async with opened_worlds(settings()) as (_, worlds):
+        yield Api(worlds, pause=asyncio.sleep)
+
+
+@asynccontextmanager
+async def opened_worlds(chosen: Settings) -> AsyncIterator[tuple[Authority, Worlds]]:
+    """Open the storage that ``chosen`` names. Raises InvalidValue, StoreUnavailable, NewerSchema."""
+    app = loaded(chosen.app)
+    authority = Authority(await _store(chosen), system.now, system.new_token)
+    try:
+        yield (
+            authority,
+            Worlds(
+                authority,
+                chosen.storage,
+                app.registry,
+                new_token=system.new_token,
+                new_run=lambda: run_id(system.now(), system.new_token()),
+            ),
+        )
+    finally:
+        await authority.close()
+
+
+def loaded(reference: str) -> Any:
+    """Import an application named as ``module:attribute``. Raises InvalidValue."""
+    module, mark, attribute = reference.partition(":")
+    expected = "an application named as module:attribute, airspace.app:app for example"
+    if not (module and mark and attribute.isidentifier()):
+        raise InvalidValue(expected=expected, found=repr(reference))
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ModuleNotFoundError, AttributeError) as error:
+        raise InvalidValue(expected=expected, found=f"{reference!r}: {error}") from error
+
+
+def run_id(now: Instant, token: Token) -> RunId:
+    """Make a UUID of version 7 of a moment and a token drawn for it."""
+    chance = uuid.UUID(token).int
+    value = now << 80 | 0x7 << 76 | (chance >> 64 & 0xFFF) << 64 | 0b10 << 62
+    return RunId(str(uuid.UUID(int=value | chance & (1 << 62) - 1)))
+
+
+def catalog_path(chosen: Settings) -> Path:
+    """Return the SQLite file of a local storage."""
+    return chosen.root / chosen.namespace / f".perdure-catalog-{chosen.backend}.db"
+
+
+def made(chosen: Settings) -> Settings:
+    """Make the directories of a local storage, but not those above its root.
+
+    Raises: StoreUnavailable.
+    """
+    directory = catalog_path(chosen).parent
+    try:
+        chosen.root.mkdir(exist_ok=True)
+        directory.mkdir(exist_ok=True)
+        marker = directory / ".perdure-can-write"
+        marker.touch()
+        marker.unlink()
+    except OSError as error:
+        raise StoreUnavailable(
+            expected=f"a directory {chosen.root} that can be written",
+            found=(error.strerror or str(error)).lower(),
+        ) from error
+    return chosen
+
+
+def existing(chosen: Settings) -> Settings:
+    """Return ``chosen`` if a local storage is there. Raises StoreUnavailable."""
+    if not catalog_path(chosen).is_file():
+        raise StoreUnavailable(
+            expected=f"a storage in {chosen.root}",
+            found="no such directory" if not chosen.root.is_dir() else "none",
+        )
+    return chosen
+
+
+async def _store(chosen: Settings) -> Store:
+    if chosen.backend == "sqlite":
+        return await SqliteStore.open(catalog_path(chosen))
+    store: Store = importlib.import_module(DYNAMODB).connect(
+        chosen.table, endpoint=chosen.dynamodb_endpoint
+    )
+    return store

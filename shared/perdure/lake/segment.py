@@ -1,0 +1,163 @@
+"""Segments: the rows one tick wrote to one table, as an Arrow file or inside its manifest."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from perdure.kernel import limits
+from perdure.kernel.canonical import canonical
+from perdure.kernel.errors import Corrupt
+from perdure.kernel.ids import Partition, RunId, TableId, Tick, Token, WorldId
+from perdure.kernel.places import number
+from perdure.kernel.records import TableRows
+from perdure.lake.objects import ObjectStore
+from perdure.lake.schema import physical_fingerprint
+
+IMPLIED: Final = ("world_id", "run_id", "tick", "commit")
+"""Base columns with one value in all rows of a tick: known from its manifest, never stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Which tick rows are of: what a segment or a manifest leaves unsaid in its rows."""
+
+    world: WorldId
+    run: RunId
+    tick: Tick
+    token: Token
+
+
+def segment_name(
+    world: Partition, tick: Tick, token: Token, table: TableId, *, is_checkpoint: bool = False
+) -> str:
+    """Name the object that holds a table's rows of one attempt at one tick."""
+    kind = "checkpoint" if is_checkpoint else "segment"
+    return f"{kind}/{world.replace('/', '.')}/{number(tick)}/{token}/{table}.arrow"
+
+
+async def stored_rows(
+    table: TableId,
+    rows: pa.Table,
+    *,
+    world: Partition,
+    origin: Origin,
+    objects: ObjectStore,
+    is_checkpoint: bool = False,
+) -> TableRows:
+    """Keep the rows of one (tick, table), and return what the manifest says of them.
+
+    Few rows ride in the manifest itself; others are put as a segment. Putting the same
+    rows again under the same origin changes nothing.
+    """
+    inline = inlined(table, rows)
+    if inline is not None:
+        return inline
+    data = segment_bytes(rows)
+    name = segment_name(world, origin.tick, origin.token, table, is_checkpoint=is_checkpoint)
+    await objects.put(name, data)
+    return TableRows(
+        table=table,
+        rows=rows.num_rows,
+        segment=name,
+        bytes=data.nbytes,
+        sha256=hashlib.sha256(data).hexdigest(),
+    )
+
+
+async def rows_of(
+    held: TableRows, origin: Origin, schema: pa.Schema, objects: ObjectStore
+) -> pa.Table:
+    """Return the rows a manifest names, with all base columns, in the columns of ``schema``.
+
+    Raises: NotFound if the segment is gone, Corrupt if it is not what the manifest says.
+    """
+    if held.segment is None:
+        rows = _from_inline(held, schema)
+    else:
+        rows = read_segment(held, await objects.get(held.segment), schema)
+    return _with_origin(rows, origin, schema)
+
+
+def inlined(table: TableId, rows: pa.Table) -> TableRows | None:
+    """Return the rows as part of a manifest, None if they are too many for that."""
+    lean = _lean(rows)
+    if lean.num_rows * lean.num_columns * 2 > limits.INLINE_ROWS_BYTES_MAX:
+        return None
+    columns: dict[str, list[Any]] = lean.to_pydict()
+    if len(canonical(columns)) > limits.INLINE_ROWS_BYTES_MAX:
+        return None
+    return TableRows(table=table, rows=lean.num_rows, inline=columns)
+
+
+def segment_bytes(rows: pa.Table) -> memoryview:
+    """Spell rows as an Arrow IPC file, uncompressed, without the implied columns."""
+    lean = _lean(rows)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, lean.schema) as writer:
+        writer.write_table(lean)
+    return memoryview(sink.getvalue()).cast("B")
+
+
+def read_segment(held: TableRows, data: bytes, schema: pa.Schema) -> pa.Table:
+    """Return the rows of a segment without the implied columns. Raises Corrupt."""
+    found = hashlib.sha256(data).hexdigest()
+    if found != held.sha256:
+        raise Corrupt(
+            expected=f"segment {held.segment} with SHA-256 {held.sha256[:12]}…",
+            found=f"{found[:12]}…",
+        )
+    rows = pa.ipc.open_file(pa.py_buffer(data)).read_all()
+    lean = pa.schema([field for field in schema if field.name not in IMPLIED])
+    if physical_fingerprint(rows.schema) != physical_fingerprint(lean):
+        raise Corrupt(
+            expected=f"segment {held.segment} with columns {', '.join(lean.names)}",
+            found=", ".join(rows.schema.names),
+        )
+    return rows
+
+
+def _lean(rows: pa.Table) -> pa.Table:
+    return rows.select([name for name in rows.schema.names if name not in IMPLIED])
+
+
+def _from_inline(held: TableRows, schema: pa.Schema) -> pa.Table:
+    columns = held.inline or {}
+    misfits = set(columns) - set(schema.names) or "entity_id" not in columns
+    if misfits or any(len(values) != held.rows for values in columns.values()):
+        raise Corrupt(
+            expected=f"{held.rows} inline rows of table {held.table}",
+            found=f"columns {', '.join(sorted(columns))} that do not fit",
+        )
+    fields = [field for field in schema if field.name not in IMPLIED]
+    absent = {"is_active": [True] * held.rows}
+    nothing = [None] * held.rows
+    try:
+        arrays = [
+            pa.array(columns.get(field.name, absent.get(field.name, nothing)), type=field.type)
+            for field in fields
+        ]
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        raise Corrupt(
+            expected=f"inline values that fit table {held.table}", found=str(error)
+        ) from error
+    return pa.table(arrays, schema=pa.schema(fields))
+
+
+def _with_origin(rows: pa.Table, origin: Origin, schema: pa.Schema) -> pa.Table:
+    implied = {
+        "world_id": origin.world,
+        "run_id": origin.run,
+        "tick": origin.tick,
+        "commit": origin.token,
+    }
+    arrays = [
+        pa.repeat(pa.scalar(implied[field.name], type=field.type), rows.num_rows)
+        if field.name in implied
+        else rows.column(field.name).cast(field.type)
+        for field in schema
+    ]
+    return pa.table(arrays, schema=schema)

@@ -1,0 +1,110 @@
+"""Applying: what a drain found, done to a state in memory, carefully where writers have died."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from perdure.kernel.component import Registry
+from perdure.kernel.drain import Drained, DueCommand, Failure
+from perdure.kernel.ids import Sequence as CommandSequence
+from perdure.kernel.records import Drain, Probe
+from perdure.lake.staging import Staging
+from perdure.lake.state import WorldState
+
+OnFailure = Literal["stop", "continue"]
+
+PROBE_PARTS: Final = 32
+"""A suspected range is cut in so many parts: ten thousand commands need three deaths."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of the commands of one tick, and the state after them."""
+
+    state: WorldState
+    applied: list[CommandSequence] = field(default_factory=list)
+    rejected: list[Failure] = field(default_factory=list)
+    charged: list[tuple[Failure, int]] = field(default_factory=list)
+    """Failures that cost attempts, and how many."""
+
+
+Named = Callable[[Probe], Awaitable[None]]
+
+
+async def apply_drained(
+    before: WorldState,
+    drained: Drained,
+    registry: Registry,
+    *,
+    on_failure: OnFailure,
+    careful: Drain | None = None,
+    named: Named | None = None,
+) -> Outcome:
+    """Apply due commands in order. The first retryable failure stops, unless told otherwise.
+
+    With ``careful``, each part is named before it is applied, so that a death in it is known
+    for what it is; commands known to have killed their writer are charged and not applied.
+    """
+    culprits = dict(careful.culprits) if careful is not None else {}
+    staging = Staging(before, registry)
+    outcome = Outcome(before)
+    for sequence, deaths in culprits.items():
+        if any(each.sequence == sequence for each in drained.commands):
+            failure = Failure(sequence, "writer_died", f"{deaths} writers died applying it.")
+            outcome.charged.append((failure, deaths))
+    commands = [each for each in drained.commands if each.sequence not in culprits]
+    for part in _parts(commands, careful):
+        if named is not None and careful is not None:
+            await named(_probe(part))
+        result = staging.apply(
+            [each.command for each in part], stop_on_retryable=on_failure == "stop"
+        )
+        outcome.applied += result.applied
+        outcome.rejected += result.rejected
+        outcome.charged += [(failure, 1) for failure in result.retryable]
+        if result.retryable and on_failure == "stop":
+            break
+    outcome.state = staging.state()
+    return outcome
+
+
+def _parts(commands: list[DueCommand], careful: Drain | None) -> list[list[DueCommand]]:
+    """Cut the commands into what is applied at once: all, or groups, or parts of a suspect."""
+    if careful is None or not commands:
+        return [commands] if commands else []
+    parts: list[list[DueCommand]] = []
+    for group in _groups(commands):
+        probe = careful.probe
+        suspects = [
+            each
+            for each in group
+            if probe is not None
+            and probe.stage == "apply"
+            and probe.first <= each.sequence <= probe.last
+        ]
+        if not suspects:
+            parts.append(group)
+            continue
+        start = group.index(suspects[0])
+        stop = start + len(suspects)
+        parts += [group[:start]] if start else []
+        step = -(-len(suspects) // PROBE_PARTS)
+        parts += [suspects[at : at + step] for at in range(0, len(suspects), step)]
+        parts += [group[stop:]] if stop < len(group) else []
+    return parts
+
+
+def _groups(commands: Sequence[DueCommand]) -> list[list[DueCommand]]:
+    groups: list[list[DueCommand]] = []
+    for each in commands:
+        if groups and groups[-1][0][:2] == each[:2]:
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return groups
+
+
+def _probe(part: list[DueCommand]) -> Probe:
+    return Probe(stage="apply", first=part[0].sequence, last=part[-1].sequence)

@@ -1,0 +1,98 @@
+"""Rebuilding: the state of a world from its last checkpoint and the rows written since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from perdure.kernel.errors import Corrupt
+from perdure.kernel.history import Manifests, Signatures
+from perdure.kernel.ids import IN_TICK_ENTITY_FIRST, NO_TICK, EntityId, TableId, Tick
+from perdure.kernel.places import WorldRef
+from perdure.kernel.records import Head, Manifest, TableRows, World
+from perdure.lake.archetype import Shape
+from perdure.lake.objects import ObjectStore
+from perdure.lake.segment import Origin, rows_of
+from perdure.lake.state import EMPTY, Rows, WorldState, rebuilt, shape_from_signature
+from perdure.runtime.worlds import Executes
+
+
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """A world's state after a published tick, and what the next tick must know beside it."""
+
+    world: World
+    tick: Tick
+    digest: str
+    state: WorldState
+    next_entity_id: EntityId
+    rows_since_checkpoint: int
+
+
+async def rebuild(
+    authority: Executes, objects: ObjectStore, ref: WorldRef, world: World, head: Head
+) -> Warm:
+    """Read the state at the head. Raises Corrupt if the chain of manifests does not lead there."""
+    if head.published == NO_TICK:
+        return Warm(world, NO_TICK, "", EMPTY, IN_TICK_ENTITY_FIRST, 0)
+    first = Tick(max(head.checkpoint, 0))
+    manifests = await _manifests(authority, ref, first, head.published)
+    last = manifests[-1]
+    if last.digest != head.manifest_digest:
+        raise Corrupt(
+            expected=f"the manifest of tick {last.tick} with digest {head.manifest_digest[:12]}…",
+            found=f"{last.digest[:12]}…",
+        )
+    named = {table.table for manifest in manifests for table in _named(manifest, head)}
+    shapes = await _shapes(authority, ref, named)
+    ticks = [
+        [await _rows(objects, shapes, world, manifest, table) for table in _named(manifest, head)]
+        for manifest in manifests
+    ]
+    later = (table.rows for each in manifests[1:] for table in each.tables)
+    if head.checkpoint == NO_TICK:
+        later = (table.rows for each in manifests for table in each.tables)
+    return Warm(world, last.tick, last.digest, rebuilt(ticks), last.next_in_tick_entity_id, sum(later))
+
+
+async def _manifests(authority: Executes, ref: WorldRef, first: Tick, last: Tick) -> list[Manifest]:
+    manifests: list[Manifest] = []
+    while first <= last:
+        part = await authority.execute(Manifests(ref, first, last))
+        if not part:
+            raise Corrupt(expected=f"a manifest of tick {first}", found="none")
+        for manifest in part:
+            if manifests and manifest.previous != manifests[-1].digest:
+                raise Corrupt(
+                    expected=f"a manifest of tick {manifest.tick} chained to the one before",
+                    found="another chain",
+                )
+            manifests.append(manifest)
+        first = Tick(manifests[-1].tick + 1)
+    return manifests
+
+
+def _named(manifest: Manifest, head: Head) -> tuple[TableRows, ...]:
+    """Return the tables to read of a manifest: its checkpoint if the world starts there."""
+    if manifest.tick == head.checkpoint and manifest.checkpoint is not None:
+        return manifest.checkpoint
+    return manifest.tables
+
+
+async def _shapes(
+    authority: Executes, ref: WorldRef, tables: Iterable[TableId]
+) -> dict[TableId, Shape]:
+    found = await authority.execute(Signatures(ref.catalog, tuple(sorted(tables))))
+    return {table: shape_from_signature(signature) for table, signature in found.items()}
+
+
+async def _rows(
+    objects: ObjectStore,
+    shapes: dict[TableId, Shape],
+    world: World,
+    manifest: Manifest,
+    held: TableRows,
+) -> Rows:
+    shape = shapes[held.table]
+    origin = Origin(world.world, world.run, manifest.tick, manifest.token)
+    return Rows(shape, await rows_of(held, origin, shape.schema, objects))

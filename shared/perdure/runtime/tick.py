@@ -1,0 +1,322 @@
+"""The tick: take the fence, apply what is due, compute, store, and publish in one commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from perdure.kernel import ranges
+from perdure.kernel.drain import DrainDue, Drained, settlement
+from perdure.kernel.errors import Contended, DrainStale, StaleWriter, Unavailable
+from perdure.kernel.fence import Grip, NameProbe, ReleaseFence, TakeFence
+from perdure.kernel.history import ReadWorld
+from perdure.kernel.ids import Holder, Instant, Partition, Tick, Token
+from perdure.kernel.places import WorldRef
+from perdure.kernel.publish import Publish, Published, RegisterSignature, checked_outcomes
+from perdure.kernel.records import Manifest, Probe, TableRows
+from perdure.lake.changes import Changes, TableChanges, changes, checkpoint, should_checkpoint
+from perdure.lake.objects import ObjectStore
+from perdure.lake.schema import signature_record
+from perdure.lake.segment import Origin, stored_rows
+from perdure.lake.state import WorldState
+from perdure.runtime.app import App
+from perdure.runtime.apply import OnFailure, Outcome, apply_drained
+from perdure.runtime.compute import Computed, TickContext, compute
+from perdure.runtime.rebuild import Warm, rebuild
+from perdure.runtime.worlds import Executes
+
+WARM_WORLDS_MAX: Final = 16
+"""Worlds whose state a process keeps between ticks."""
+
+DRAIN_TRIES: Final = 12
+"""Times a drain that met a running commit, or was overtaken, is read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class TickReport:
+    """What one published tick did."""
+
+    tick: Tick
+    token: Token
+    applied: int
+    rejected: int
+    retried: int
+    dead: int
+    rows: int
+    entities: int
+    more: bool
+    """Commands that were due had to be left to the next tick."""
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a ticker works with."""
+
+    authority: Executes
+    objects: ObjectStore
+    app: App
+    now: Callable[[], Instant]
+    new_token: Callable[[], Token]
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+class Ticker:
+    """One writer: ticks worlds under fences of its own, and keeps warm what it has published."""
+
+    def __init__(
+        self,
+        means: Means,
+        holder: Holder,
+        *,
+        lease_ms: int = 60_000,
+        on_failure: OnFailure = "stop",
+    ) -> None:
+        self._means = means
+        self._holder = holder
+        self._lease_ms = lease_ms
+        self._on_failure: OnFailure = on_failure
+        self._warm: OrderedDict[Partition, Warm] = OrderedDict()
+        self._known: set[str] = set()
+
+    async def take(self, ref: WorldRef) -> Grip:
+        """Take or renew the fence of a world. Raises FenceHeld, Stalled, and what closes it."""
+        request = TakeFence(ref, self._holder, self._lease_ms).checked()
+        return await self._means.authority.execute(request)
+
+    async def release(self, ref: WorldRef, grip: Grip) -> None:
+        """Let the fence go. A fence lost meanwhile is no matter."""
+        await self._means.authority.execute(ReleaseFence(ref, grip.epoch))
+
+    async def tick(
+        self, ref: WorldRef, grip: Grip, *, serves: Instant | None = None, keep: bool = False
+    ) -> tuple[TickReport, Grip]:
+        """Publish the next tick of a world whose fence is held.
+
+        ``keep`` holds the fence on for the tick after; ``serves`` is the schedule's time that
+        this tick answers. Raises: StaleWriter if another has written since; TickFailed if a
+        processor failed; Unavailable kinds; then nothing of this tick was published.
+        """
+        warm = await self._state(ref, grip)
+        token, at = self._means.new_token(), self._means.now()
+        for attempt in range(DRAIN_TRIES):
+            drained = await self._drained(ref, grip.tick)
+            step = _Step(self, ref, grip, warm, drained, at)
+            try:
+                publish, after = await step.prepared(token)
+                held = self._lease_ms if keep else 0
+                published = await self._publish(replace(publish, serves=serves, lease_ms=held))
+            except DrainStale:
+                # What was put under this token names rows of another drain.
+                token = self._means.new_token()
+                await self._means.pause(0.002 * attempt)
+                continue
+            except StaleWriter:
+                self._warm.pop(ref.partition, None)
+                raise
+            self._keep(ref, published, after, warm)
+            return _report(published.manifest, drained), replace(grip, head=published.head)
+        raise Contended(
+            expected=f"a drain of tick {grip.tick} that stays true until it is published",
+            found=f"{DRAIN_TRIES} that did not",
+        )
+
+    async def _state(self, ref: WorldRef, grip: Grip) -> Warm:
+        warm = self._warm.get(ref.partition)
+        head = grip.head
+        if warm is not None and (warm.tick, warm.digest) == (head.published, head.manifest_digest):
+            self._warm.move_to_end(ref.partition)
+            return warm
+        world = await self._means.authority.execute(ReadWorld(ref))
+        return await rebuild(self._means.authority, self._means.objects, ref, world, head)
+
+    async def _drained(self, ref: WorldRef, tick: Tick) -> Drained:
+        for attempt in range(DRAIN_TRIES - 1):
+            try:
+                return await self._means.authority.execute(DrainDue(ref, tick))
+            except Contended:
+                await self._means.pause(0.005 * 2**attempt)
+        return await self._means.authority.execute(DrainDue(ref, tick))
+
+    async def _publish(self, request: Publish) -> Published:
+        """Publish until it is known whether it happened, or the fence has run out.
+
+        Asking again is safe: the publication token makes it one tick.
+        """
+        deadline = self._means.now() + self._lease_ms
+        attempt = 0
+        while True:
+            try:
+                return await self._means.authority.execute(request)
+            except Unavailable:
+                attempt += 1
+                wait_ms = min(10 * 2**attempt, 2_000)
+                if self._means.now() + wait_ms >= deadline:
+                    raise
+                await self._means.pause(wait_ms / 1_000)
+
+    def _keep(self, ref: WorldRef, published: Published, after: WorldState, before: Warm) -> None:
+        manifest = published.manifest
+        rows = sum(table.rows for table in manifest.tables)
+        self._warm[ref.partition] = Warm(
+            before.world,
+            manifest.tick,
+            published.head.manifest_digest,
+            after,
+            manifest.next_in_tick_entity_id,
+            0 if manifest.checkpoint is not None else before.rows_since_checkpoint + rows,
+        )
+        self._warm.move_to_end(ref.partition)
+        while len(self._warm) > WARM_WORLDS_MAX:
+            self._warm.popitem(last=False)
+
+    async def register(self, ref: WorldRef, table: TableChanges) -> None:
+        """Write down what a table holds, once per process and table."""
+        if table.table not in self._known:
+            signature = signature_record(ref.catalog, table.types)
+            await self._means.authority.execute(RegisterSignature(signature))
+            self._known.add(table.table)
+
+    @property
+    def means(self) -> Means:
+        return self._means
+
+    @property
+    def holder(self) -> Holder:
+        return self._holder
+
+    @property
+    def on_failure(self) -> OnFailure:
+        return self._on_failure
+
+
+class _Step:
+    """One attempt at one tick: everything before the commit, all of which may die unseen."""
+
+    def __init__(
+        self,
+        ticker: Ticker,
+        ref: WorldRef,
+        world: World,
+        grip: Grip,
+        warm: Warm,
+        drained: Drained,
+        at: Instant,
+    ) -> None:
+        self._ticker = ticker
+        self._means = ticker.means
+        self._ref = ref
+        self._world = warm.world
+        self._grip = grip
+        self._warm = warm
+        self._drained = drained
+        self._at = at
+
+    async def prepared(self, token: Token) -> tuple[Publish, WorldState]:
+        """Apply, compute and store; return the request that would publish it."""
+        outcome = await self._applied()
+        computed = await self._computed(outcome.state)
+        found = changes(self._warm.state, computed.state)
+        tables = await self._stored(found.tables, token)
+        whole = await self._checkpoint(computed.state, found, tables, token)
+        settled = settlement(
+            self._drained,
+            self._grip.tick,
+            applied=outcome.applied,
+            rejected=outcome.rejected,
+            charged=outcome.charged,
+        )
+        publish = Publish(
+            ref=self._ref,
+            tick=self._grip.tick,
+            token=token,
+            epoch=self._grip.epoch,
+            holder=self._ticker.holder,
+            drained=settled.drained,
+            moved=settled.moved,
+            outcomes=checked_outcomes(settled.outcomes),
+            tables=tables,
+            checkpoint=whole,
+            processors=computed.processors,
+            entities=computed.state.entities,
+            next_in_tick_entity_id=computed.next_entity_id,
+            at=self._at,
+        )
+        return publish, computed.state
+
+    async def _applied(self) -> Outcome:
+        careful = self._grip.head.drain if self._grip.careful else None
+        return await apply_drained(
+            self._warm.state,
+            self._drained,
+            self._means.app.registry,
+            on_failure=self._ticker.on_failure,
+            careful=careful,
+            named=self._named,
+        )
+
+    async def _named(self, probe: Probe) -> None:
+        await self._means.authority.execute(NameProbe(self._ref, self._grip.epoch, probe))
+
+    async def _computed(self, state: WorldState) -> Computed:
+        if self._grip.careful:
+            await self._named(Probe(stage="compute"))
+        context = TickContext(
+            world=self._world.world, run=self._world.run, number=self._grip.tick, time=self._at
+        )
+        return await compute(
+            self._means.app, state, context, next_entity_id=self._warm.next_entity_id
+        )
+
+    async def _stored(
+        self, tables: tuple[TableChanges, ...], token: Token, *, is_checkpoint: bool = False
+    ) -> tuple[TableRows, ...]:
+        origin = Origin(self._world.world, self._world.run, self._grip.tick, token)
+        for table in tables:
+            await self._ticker.register(self._ref, table)
+        return tuple(
+            await asyncio.gather(
+                *(
+                    stored_rows(
+                        table.table,
+                        table.rows,
+                        world=self._ref.partition,
+                        origin=origin,
+                        objects=self._means.objects,
+                        is_checkpoint=is_checkpoint,
+                    )
+                    for table in tables
+                )
+            )
+        )
+
+    async def _checkpoint(
+        self, state: WorldState, found: Changes, tables: tuple[TableRows, ...], token: Token
+    ) -> tuple[TableRows, ...] | None:
+        rows = self._warm.rows_since_checkpoint + found.rows
+        last = self._grip.head.checkpoint
+        if not should_checkpoint(self._grip.tick, last, rows, state.entities):
+            return None
+        if found.is_whole:
+            return tables
+        return await self._stored(checkpoint(state), token, is_checkpoint=True)
+
+
+def _report(manifest: Manifest, drained: Drained) -> TickReport:
+    counts = {"rejected": 0, "retryable": 0, "dead_letter": 0}
+    for outcome in manifest.outcomes:
+        counts[outcome.status] += 1
+    final = counts["rejected"] + counts["dead_letter"]
+    return TickReport(
+        tick=manifest.tick,
+        token=manifest.token,
+        applied=ranges.size(manifest.settled) - final,
+        rejected=counts["rejected"],
+        retried=counts["retryable"],
+        dead=counts["dead_letter"],
+        rows=sum(table.rows for table in manifest.tables),
+        entities=manifest.entities,
+        more=drained.more,
+    )
