@@ -31,6 +31,7 @@ BOTO3_HOMES = (
 BROUGHT_BY_THE_RUNTIME = {
     "boto3",
     "botocore",
+    "certifi",  # which botocore takes where it finds it
     "jmespath",
     "python-dateutil",
     "s3transfer",
