@@ -48,7 +48,7 @@ class Problem(BaseModel):
     ``expected`` and ``found`` say what was wrong; extension members may follow.
     """
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     type: str
     title: str

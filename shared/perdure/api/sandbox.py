@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from aws_lambda_powertools import Logger
 
-from perdure.api.gateway import Answer, LambdaContext, Request
+from perdure.api.gateway import REPLY_BYTES_MAX, Answer, LambdaContext, Request
 from perdure.api.problems import internal, problem
 from perdure.api.routing import Route, Router
 from perdure.kernel.errors import PerdureError
@@ -33,11 +33,14 @@ class Sandbox(Generic[P]):
         opening: Callable[[], AbstractAsyncContextManager[P]],
         routes: Sequence[Route[P]],
         scheduled: Callable[[P, int], Awaitable[dict[str, int]]] | None = None,
+        *,
+        reply_bytes_max: int = REPLY_BYTES_MAX,
     ) -> None:
         """Serve ``routes``, and schedule events by ``scheduled(ports, remaining_ms)``."""
         self._opening = opening
         self._router = Router(routes)
         self._scheduled = scheduled
+        self._reply_bytes_max = reply_bytes_max
         self._ports: P | None = None
         self._open = AsyncExitStack()
         self._opens = asyncio.Lock()
@@ -78,7 +81,7 @@ class Sandbox(Generic[P]):
             found = self._router.find(event, context)
             request = Request.of(event, context)
             answer = await found.route.answer(await self._opened(), request, found.names)
-            return answer.event()
+            return answer.event(bytes_max=self._reply_bytes_max)
         except PerdureError as error:
             return problem(error).event()
         except Exception as error:  # noqa: BLE001  # the last frame before the caller

@@ -33,9 +33,9 @@ class App(Protocol):
 
 
 @asynccontextmanager
-async def api() -> AsyncIterator[Api]:
-    """Open what the routes without Arrow need, as the environment says."""
-    async with opened_worlds(settings()) as (_, worlds):
+async def api(chosen: Settings | None = None) -> AsyncIterator[Api]:
+    """Open what the routes without Arrow need; where, the environment says unless told."""
+    async with opened_worlds(chosen or settings()) as (_, worlds):
         yield Api(worlds, pause=asyncio.sleep)
 
 

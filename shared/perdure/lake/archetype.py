@@ -58,11 +58,11 @@ class Shape:
         """Say whether every wanted component is one of these, of the same fingerprint."""
         return all(self.fingerprints.get(each.name) == each.fingerprint for each in wanted)
 
-    def fields(self) -> Iterator[tuple[str, str, str]]:
-        """Yield (component, its field, the field's column) in the order of the table."""
-        for each in self.types:
-            for column in each.columns:
-                yield each.name, column.name[len(each.name.lower()) + 2 :], column.name
+    def fields(self, component: ComponentType) -> Iterator[tuple[str, pa.Field]]:
+        """Yield each field of one of the components, and its column."""
+        prefix = len(f"{component.name.lower()}__")
+        for column in component.columns:
+            yield column.name[prefix:], self.schema.field(column.name)
 
 
 @dataclass(frozen=True, slots=True)
