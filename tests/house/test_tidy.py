@@ -14,7 +14,10 @@ HANDLER_LINES_MAX = 60
 VAGUE_VERBS = ("get_", "do_", "handle_", "process_")
 VAGUE_MODULES = {"util", "utils", "helper", "helpers", "common", "misc"}
 VAGUE_CLASSES = ("Manager", "Service", "Util", "Utils", "Helper")
-GIVEN_NAMES = {"get_remaining_time_in_millis"}  # of Lambda's context object
+GIVEN_NAMES = {
+    "get_command",  # of click's groups
+    "get_remaining_time_in_millis",  # of Lambda's context object
+}
 BANNED_WORDS = {"lock", "offset", "ordinal", "generation"}
 
 
