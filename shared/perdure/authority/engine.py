@@ -106,6 +106,14 @@ class Authority:
         reply: T = await member.answer
         return reply
 
+    async def view(self, reads: Reads) -> View:
+        """Load records without asking for anything; callers of ``execute`` are not held up.
+
+        Raises: TooLarge, Corrupt, StoreUnavailable.
+        """
+        budget.check_reads(reads)
+        return await bodies.loaded(self._store, reads)
+
     async def close(self) -> None:
         """Wait for what was asked and close the store. Idempotent."""
         tasks = [line.task for line in self._lines.values() if line.task is not None]

@@ -65,7 +65,7 @@ class SqliteStore:
         self.path = path
         self.syncs = 0
         """Transactions committed: each syncs the log once."""
-        self._is_closed = False
+        self._closing: asyncio.Task[None] | None = None
         self._reader = reader
         self._writer = writer
         self._waiting: deque[tuple[Commit, asyncio.Future[None]]] = deque()
@@ -103,14 +103,18 @@ class SqliteStore:
         await answer
 
     async def close(self) -> None:
-        self._is_closed = True
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         if self._writing is not None:
             await self._writing
         await self._reader.close()
         await self._writer.close()
 
     def _check_open(self) -> None:
-        if self._is_closed:
+        if self._closing is not None:
             raise StoreUnavailable(expected=f"an open store at {self.path}", found="a closed one")
 
     async def _write(self) -> None:
