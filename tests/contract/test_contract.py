@@ -50,8 +50,8 @@ def test_dynamodb_in_process_keeps_the_promise(case: Case) -> None:
 
 @pytest.mark.cloud
 @pytest.mark.parametrize("case", EVERY)
-def test_dynamodb_over_http_keeps_the_promise(case: Case, dynamodb: object) -> None:
-    kept(case, lambda: stores.dynamodb_http(dynamodb))
+def test_dynamodb_over_http_keeps_the_promise(case: Case, aws: str) -> None:
+    kept(case, lambda: stores.dynamodb_http(aws))
 
 
 def kept(case: Case, opener_of: stores.OpenerOf) -> None:

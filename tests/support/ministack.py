@@ -63,10 +63,10 @@ def ministack(log: Path) -> Iterator[str]:
             server.wait()
 
 
-def account() -> str:
-    """Return the account of this worker: 12 digits as access key keep its tables apart."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
-    return f"{int(worker.removeprefix('gw')) + 1:012d}"
+def account(number: int = 0) -> str:
+    """Return an account of this worker: 12 digits as access key keep its tables apart."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    return f"{int(worker) + 1:03d}{number:09d}"
 
 
 def _installed() -> Path:

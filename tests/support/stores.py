@@ -11,6 +11,7 @@ from typing import Any
 
 import boto3
 from moto import mock_aws
+from tests.support.ministack import account
 from tests.support.processes import ElsewhereStore
 
 from perdure.authority.dynamodb import DynamoStore
@@ -22,6 +23,8 @@ from perdure.authority.testing import Opener, ReopeningStore
 
 OpenerOf = Callable[[], contextlib.AbstractAsyncContextManager[Opener]]
 """Gives each case an opener on empty data, and closes what the case opened."""
+
+TABLE = "perdure"
 
 _numbers = itertools.count(1)
 
@@ -75,18 +78,19 @@ def sqlite_elsewhere(directory: Path) -> contextlib.AbstractAsyncContextManager[
 async def dynamodb_moto() -> AsyncIterator[Opener]:
     with mock_aws():
         client = dynamodb_client(None, "1" * 12, threads=1)
-        client.create_table(**table_definition("t"))
-        async with closing(lambda: _dynamo(client, "t", threads=1)) as opener:
+        client.create_table(**table_definition(TABLE))
+        async with closing(lambda: _dynamo(client, threads=1)) as opener:
             yield opener
 
 
 @contextlib.asynccontextmanager
-async def dynamodb_http(client: Any) -> AsyncIterator[Opener]:
-    table = f"t{next(_numbers)}"
-    client.create_table(**table_definition(table))
-    async with closing(lambda: _dynamo(client, table, threads=8)) as opener:
+async def dynamodb_http(address: str) -> AsyncIterator[Opener]:
+    """Use an account of its own: request tokens are remembered by account."""
+    client = dynamodb_client(address, account(next(_numbers)), threads=8)
+    client.create_table(**table_definition(TABLE))
+    async with closing(lambda: _dynamo(client, threads=8)) as opener:
         yield opener
-    client.delete_table(TableName=table)
+    client.close()
 
 
 def dynamodb_client(address: str | None, account: str, *, threads: int) -> Any:
@@ -100,5 +104,5 @@ def dynamodb_client(address: str | None, account: str, *, threads: int) -> Any:
     )
 
 
-async def _dynamo(client: Any, table: str, *, threads: int) -> Store:
-    return DynamoStore(client, table, threads=threads, pause=lambda seconds: asyncio.sleep(0))
+async def _dynamo(client: Any, *, threads: int) -> Store:
+    return DynamoStore(client, TABLE, threads=threads, pause=lambda seconds: asyncio.sleep(0))
