@@ -204,15 +204,17 @@ class Authority:
 
     async def _sent(self, commit: Commit, group: list[Asked]) -> None:
         """Send ``commit``, and again while there is no answer: the token makes that safe."""
+        unsure = False
         for resends in range(self._patience.resends_max + 1):
             if resends:
                 await self._rest(resends)
             try:
                 await self._store.commit(commit)
-            except OutcomeUnknown:
+            except (OutcomeUnknown, StoreUnavailable) as error:
+                unsure |= isinstance(error, OutcomeUnknown)
                 for member in group:
-                    member.unsure = True
-                if resends == self._patience.resends_max:
+                    member.unsure |= unsure
+                if not unsure or resends == self._patience.resends_max:
                     raise
             else:
                 return

@@ -53,6 +53,14 @@ class _Connection(aiosqlite.Connection):
     aiosqlite hops once a statement, which costs more than the statement.
     """
 
+    async def opened(self) -> None:
+        """Open; if that fails, wait for the thread, which would outlive the event loop."""
+        try:
+            await self
+        except BaseException:
+            await asyncio.to_thread(self._thread.join)
+            raise
+
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         done: T = await self._execute(work, self._conn)  # type: ignore[no-untyped-call]
         return done
@@ -79,9 +87,9 @@ class SqliteStore:
         """
         connect = partial(open_database, path, busy_ms=busy_ms)
         reader, writer = (_Connection(connect, iter_chunk_size=64) for _ in range(2))
-        await writer
+        await writer.opened()
         try:
-            await reader
+            await reader.opened()
         except BaseException:
             await writer.close()
             raise
