@@ -52,7 +52,9 @@ async def rebuild(
     later = (table.rows for each in manifests[1:] for table in each.tables)
     if head.checkpoint == NO_TICK:
         later = (table.rows for each in manifests for table in each.tables)
-    return Warm(world, last.tick, last.digest, rebuilt(ticks), last.next_in_tick_entity_id, sum(later))
+    return Warm(
+        world, last.tick, last.digest, rebuilt(ticks), last.next_in_tick_entity_id, sum(later)
+    )
 
 
 async def _manifests(authority: Executes, ref: WorldRef, first: Tick, last: Tick) -> list[Manifest]:
