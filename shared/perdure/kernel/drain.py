@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
@@ -89,13 +89,26 @@ class DrainDue:
         held = tuple(
             (page.name, tuple(_held(page, head, batches, self.ref.partition))) for page in pages
         )
-        commands = sorted(_due(held, head, batches, self.ref.partition))
+        commands = sorted(_due(held, head, batches, self.ref.partition), key=_order)
         self._check(view, head, commands, unread, batches)
         more = unread is not None or len(commands) > limits.DRAIN_COMMANDS_MAX
         if unread is not None:
             bound = (unread.tick, unread.priority, unread.first)
-            commands = [each for each in commands if each[:3] < bound]
+            # Where every page read holds only what comes behind that bound, the order yields:
+            # a tick that takes nothing would read the same pages for ever.
+            commands = [each for each in commands if _order(each) < bound] or commands
         return Decision(Drained(head, held, tuple(commands[: limits.DRAIN_COMMANDS_MAX]), more))
+
+    def _recent(self, view: View, head: Head) -> list[Key[LogEntry]]:
+        """Return the keys of the log since the last manifest."""
+        world = self.ref.partition
+        since = Seq(0)
+        if head.published != NO_TICK:
+            manifest = view.peek(manifest_key(world, head.published))
+            if manifest is None:
+                raise Contended(expected=f"the manifest of tick {head.published}", found="none yet")
+            since = manifest.seq
+        return [log_key(world, Seq(seq)) for seq in range(since + 1, head.seq + 1)]
 
     def _batches(
         self, view: View, head: Head, pages: Iterable[Page], recent: Iterable[Key[LogEntry]]
@@ -109,13 +122,11 @@ class DrainDue:
         }
         keys = [log_key(*place) for place in places]
         view.require(peeks=dict.fromkeys((*keys, *recent)))
-        batches: dict[tuple[Partition, Seq], StoredBatch] = {}
-        for key in keys:
-            entry = view.peek(key)
-            if entry is None:
-                raise Contended(expected=f"log entry {key.sort} behind its page", found="none yet")
-            batches[key.partition, entry.seq] = StoredBatch.of(entry)
-        return batches
+        return {
+            (key.partition, entry.seq): StoredBatch.of(entry)
+            for key in keys
+            for entry in [_visible(view, key)]
+        }
 
     def _check(
         self,
@@ -125,35 +136,45 @@ class DrainDue:
         unread: PageName | None,
         batches: dict[tuple[Partition, Seq], StoredBatch],
     ) -> None:
+        """Raise Contended where pages and log disagree: a running commit shows in part."""
         seen = [each.sequence for each in commands]
         if len(set(seen)) < len(seen):
             raise Contended(expected="each open command in one page", found="one in two")
-        have = ranges.ranges(seen)
-        for entry in map(view.peek, self._recent(view, head)):
-            if entry is None or entry.kind != "admitted":
-                continue
-            if all(tick > self.tick for tick, _, _ in entry.facts["groups"]):
-                continue
-            batch = batches.get((entry.partition, entry.seq)) or StoredBatch.of(entry)
-            named = _named_due(batch, self.tick, unread)
-            lacking = ranges.from_sequence(ranges.difference(named, have), head.cancelled_below)
-            if any(self._hidden(view, each) for each in ranges.members(lacking)):
-                raise Contended(
-                    expected=f"sequences {lacking} of log entry {entry.seq} in their page",
-                    found="a page that does not name them yet",
-                )
+        recent = [_visible(view, key) for key in self._recent(view, head)]
+        named: list[Ranges] = []
+        for entry in recent:
+            if entry.kind == "admitted" and any(
+                tick <= self.tick for tick, _, _ in entry.facts["groups"]
+            ):
+                known = batches.get((entry.partition, entry.seq))
+                named.append(_named_due(known or StoredBatch.of(entry), self.tick, unread))
+        marks = [each.facts["sequence"] for each in recent if each.kind == "cancelled"]
+        lacking = ranges.difference(ranges.union(*named), ranges.ranges((*seen, *marks)))
+        lacking = ranges.from_sequence(lacking, head.cancelled_below)
+        if lacking and not self._cancelled_since(view, lacking):
+            raise Contended(
+                expected=f"sequences {lacking} of the log in their pages",
+                found="pages that do not name them yet",
+            )
 
-    def _recent(self, view: View, head: Head) -> list[Key[LogEntry]]:
-        """Return the keys of the log since the last manifest."""
-        world = self.ref.partition
-        since = Seq(0)
-        if head.published != NO_TICK:
-            manifest = view.peek(manifest_key(world, head.published))
-            since = since if manifest is None else manifest.seq
-        return [log_key(world, Seq(seq)) for seq in range(since + 1, head.seq + 1)]
+    def _cancelled_since(self, view: View, lacking: Ranges) -> bool:
+        """Say whether all that pages lack was cancelled after the head was read."""
+        if ranges.size(lacking) > limits.LOAD_KEYS_MAX:
+            return False
+        marks = [cancelled_key(self.ref.partition, each) for each in ranges.members(lacking)]
+        view.require(peeks=marks)
+        return all(view.peek(mark) is not None for mark in marks)
 
-    def _hidden(self, view: View, sequence: Sequence) -> bool:
-        return view.peek(cancelled_key(self.ref.partition, sequence)) is None
+
+def _order(command: DueCommand) -> tuple[Tick, int, Sequence]:
+    return command[:3]
+
+
+def _visible(view: View, key: Key[LogEntry]) -> LogEntry:
+    entry = view.peek(key)
+    if entry is None:
+        raise Contended(expected=f"log entry {key.sort}", found="none yet: its commit is running")
+    return entry
 
 
 def _held(
@@ -223,6 +244,17 @@ class Failure:
     detail: str
 
 
+class _Retried(NamedTuple):
+    """One failure to be tried again, and the attempts it has had."""
+
+    failure: Failure
+    attempts: int
+
+    @property
+    def sequence(self) -> Sequence:
+        return self.failure.sequence
+
+
 def settlement(
     drained: Drained,
     tick: Tick,
@@ -234,7 +266,9 @@ def settlement(
     """Say what becomes of each command: done with, tried again later, or left where it is.
 
     ``charged`` are failures with the attempts they cost. A command whose attempts are used
-    up is a dead letter; another waits 1, 2, 4, … ticks, at most BACKOFF_TICKS_MAX.
+    up is a dead letter; another waits 1, 2, 4, … ticks, at most BACKOFF_TICKS_MAX, in a new
+    page. Where these pages and those read would be more than DRAIN_RECORDS_MAX, the later of
+    ``charged`` stay where they are, uncharged.
     """
     due = {each.sequence: each for each in drained.commands}
     outcomes = [
@@ -242,22 +276,27 @@ def settlement(
         for f in rejected
     ]
     done = [*applied, *(outcome.sequence for outcome in outcomes)]
-    retried: list[tuple[DueCommand, Failure, int]] = []
+    retried: dict[tuple[Tick, int], list[_Retried]] = {}
+    room = limits.DRAIN_RECORDS_MAX - len(drained.pages)
     for failure, cost in charged:
         command = due[failure.sequence]
         attempts = command.attempts + cost
-        if attempts < command.command.max_attempts:
-            retried.append((command, failure, attempts))
+        if attempts >= command.command.max_attempts:
+            done.append(failure.sequence)
+            outcomes.append(_outcome(failure, "dead_letter", attempts))
             continue
-        done.append(failure.sequence)
-        outcomes.append(_outcome(failure, "dead_letter", attempts))
-    moved, again = _moved(drained, tick, retried)
+        wait = min(2 ** (attempts - 1), limits.BACKOFF_TICKS_MAX)
+        later = (Tick(tick + wait), command.priority)
+        if later in retried or len(retried) < room:
+            retried.setdefault(later, []).append(_Retried(failure, attempts))
+    moved = _moved(drained, retried)
     outcomes += [
-        replace(_outcome(failure, "retryable", attempts), again=again[failure.sequence])
-        for _, failure, attempts in retried
+        replace(_outcome(each.failure, "retryable", each.attempts), again=page.name)
+        for page, held in zip(moved, retried.values(), strict=True)
+        for each in held
     ]
     settled = ranges.ranges(done)
-    leaving = ranges.ranges(command.sequence for command, _, _ in retried)
+    leaving = ranges.ranges(each.sequence for held in retried.values() for each in held)
     pages = tuple(
         DrainedPage(
             name,
@@ -267,8 +306,9 @@ def settlement(
                     seq=each.entry.seq,
                     group=each.entry.group,
                     held=each.held,
-                    settled=_common(each.held, settled),
-                    moved=_common(each.held, leaving),
+                    settled=ranges.common(each.held, settled),
+                    moved=ranges.common(each.held, leaving),
+                    attempts=each.entry.attempts,
                 )
                 for each in entries
             ),
@@ -289,37 +329,31 @@ def _outcome(failure: Failure, status: str, attempts: int) -> Outcome:
     )
 
 
-def _common(left: Ranges, right: Ranges) -> Ranges:
-    return ranges.difference(left, ranges.difference(left, right))
-
-
 def _moved(
-    drained: Drained, tick: Tick, retried: list[tuple[DueCommand, Failure, int]]
-) -> tuple[tuple[Moved, ...], dict[Sequence, PageName]]:
+    drained: Drained, retried: Mapping[tuple[Tick, int], Iterable[_Retried]]
+) -> tuple[Moved, ...]:
     """Make one page per (later tick, priority) for the commands to be tried again."""
-    places = {
+    wanted = ranges.ranges(each.sequence for held in retried.values() for each in held)
+    entries = {
         sequence: each.entry
-        for _, entries in drained.pages
-        for each in entries
-        for command, _, _ in retried
-        if ranges.contains(each.held, sequence := command.sequence)
+        for _, page in drained.pages
+        for each in page
+        for sequence in ranges.members(ranges.common(each.held, wanted))
     }
-    by_due: dict[tuple[Tick, int], list[tuple[Sequence, PageEntry]]] = {}
-    for command, _, attempts in retried:
-        wait = min(2 ** (attempts - 1), limits.BACKOFF_TICKS_MAX)
-        entry = replace(
-            places[command.sequence],
-            count=1,
-            open=((command.sequence, command.sequence),),
-            attempts=attempts,
-        )
-        due = (Tick(tick + wait), command.priority)
-        by_due.setdefault(due, []).append((command.sequence, entry))
     moved: list[Moved] = []
-    again: dict[Sequence, PageName] = {}
-    for (later, priority), entries in by_due.items():
-        entries.sort(key=lambda each: each[0])
-        name = PageName(later, priority, entries[0][0])
-        moved.append(Moved(name, tuple(entry for _, entry in entries)))
-        again |= dict.fromkeys((sequence for sequence, _ in entries), name)
-    return tuple(moved), again
+    for (later, priority), held in retried.items():
+        by_entry: dict[tuple[object, ...], tuple[PageEntry, list[Sequence]]] = {}
+        for each in sorted(held, key=lambda each: each.sequence):
+            entry = replace(entries[each.sequence], attempts=each.attempts)
+            by_entry.setdefault(entry.place, (entry, []))[1].append(each.sequence)
+        name = PageName(later, priority, min(each.sequence for each in held))
+        moved.append(
+            Moved(
+                name,
+                tuple(
+                    replace(entry, count=len(again), open=ranges.ranges(again))
+                    for entry, again in by_entry.values()
+                ),
+            )
+        )
+    return tuple(moved)

@@ -40,8 +40,11 @@ from perdure.kernel.wake import existing_head
 
 CommandState = Literal["pending", "retryable", "applied", "rejected", "dead_letter"]
 
-SCAN_TICKS: Final = 16
-"""Manifests loaded at once when a command was settled later than it was due."""
+SCAN_MIN: Final = 16
+"""Manifests or log entries of the first load when more than one must be looked through."""
+
+SCAN_MAX: Final = 256
+"""Manifests or log entries of one load, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,45 +127,58 @@ def placed(view: View, world: Partition, command: CommandId) -> Place:
 
 def placed_in(batch: StoredBatch, key: BatchKey, index: int) -> Place:
     """Find the place of the command at ``index`` of a batch."""
-    for number, ((tick, priority), indices) in enumerate(batch.groups):
-        if index in indices:
-            return Place(
-                batch.command(index).command_id,
-                key.batch,
-                key.seq,
-                index,
-                Sequence(key.first_sequence + index),
-                tick,
-                priority,
-                key.groups[number].page,
-            )
-    raise NotFound(expected=f"a command {index} in batch {key.batch!r}", found="a shorter batch")
+    number = batch.group_of[index]
+    (tick, priority), _ = batch.groups[number]
+    return Place(
+        batch.command(index).command_id,
+        key.batch,
+        key.seq,
+        index,
+        Sequence(key.first_sequence + index),
+        tick,
+        priority,
+        key.groups[number].page,
+    )
 
 
 def state_of(view: View, head: Head, place: Place) -> State:
     """Derive where a command stands.
 
     The manifest of its due tick is asked before its page, so that a page that a running
-    commit has not yet taken away never hides a settlement. Raises Missing, Contended.
+    commit has not yet taken away never hides a settlement; the mark of its cancelling comes
+    first of all, for what was cancelled was never applied. Raises Missing, Contended.
     """
     world = head.partition
+    mark = cancelled_key(world, place.sequence)
+    sure = (manifest_key(world, place.tick),) if place.tick <= head.published else ()
+    view.require(peeks=(mark, page_key(world, place.page), *sure))
+    if view.peek(mark) is not None:
+        return _cancelled()
     at, page, attempts = place.tick, place.page, 0
     while True:
         final, retried = _settlement(view, head, place.sequence, at, at)
         if final is not None:
             return final
         if retried is None and _entry(view.peek(page_key(world, page)), place) is not None:
-            cancelled = place.sequence < head.cancelled_below
-            status: CommandState = "retryable" if attempts else "pending"
-            return _cancelled() if cancelled else State(status, attempts, page=page, open_tick=at)
+            return _open(head, place, page, attempts)
         if retried is None:
             final, retried = _settlement(view, head, place.sequence, Tick(at + 1), head.published)
         if final is not None:
             return final
         if retried is None:
-            return _ended(view, head, place)
+            return _ended(head, place)
         assert retried.again is not None, "a retryable outcome names its next page"
         at, page, attempts = retried.again.tick, retried.again, retried.attempts
+
+
+def _open(head: Head, place: Place, page: PageName, attempts: int) -> State:
+    """Return what a command is that its page still names."""
+    if place.sequence < head.cancelled_below:
+        return _cancelled()
+    if head.status == "destroyed":
+        return _destroyed()
+    status: CommandState = "retryable" if attempts else "pending"
+    return State(status, attempts, page=page, open_tick=page.tick)
 
 
 def entry_of(view: View, page: Page, place: Place) -> tuple[PageEntry, ranges.Ranges] | None:
@@ -191,8 +207,7 @@ def _settlement(
 ) -> tuple[State | None, Outcome | None]:
     """Look for a manifest that says something of ``sequence``: its end, or its retry."""
     last = Tick(min(last, head.published))
-    for start in range(first, last + 1, SCAN_TICKS):
-        ticks = range(start, min(start + SCAN_TICKS, last + 1))
+    for ticks in windows(first, last):
         keys = [manifest_key(head.partition, Tick(tick)) for tick in ticks]
         view.require(peeks=keys)
         for manifest in filter(None, map(view.peek, keys)):
@@ -200,6 +215,15 @@ def _settlement(
             if found is not None:
                 return found
     return None, None
+
+
+def windows(first: int, last: int) -> Iterator[range]:
+    """Cut ``first`` to ``last`` into windows that grow, so that few loads look far."""
+    width = SCAN_MIN
+    while first <= last:
+        yield range(first, min(first + width, last + 1))
+        first += width
+        width = min(2 * width, SCAN_MAX)
 
 
 def _said(manifest: Manifest, sequence: Sequence) -> tuple[State | None, Outcome | None] | None:
@@ -227,13 +251,15 @@ def _cancelled() -> State:
     return State("rejected", code="cancelled", detail="It was cancelled before its tick.")
 
 
-def _ended(view: View, head: Head, place: Place) -> State:
-    if view.peek(cancelled_key(head.partition, place.sequence)) is not None:
-        return _cancelled()
+def _destroyed() -> State:
+    return State("rejected", code="world_destroyed", detail="Its world was destroyed.")
+
+
+def _ended(head: Head, place: Place) -> State:
     if place.sequence < head.cancelled_below:
         return _cancelled()
     if head.status == "destroyed":
-        return State("rejected", code="world_destroyed", detail="Its world was destroyed.")
+        return _destroyed()
     raise Contended(
         expected=f"command {place.command_id!r} in its page or in a manifest",
         found="neither: a tick was published meanwhile",
@@ -292,49 +318,3 @@ def glimpsed_head(view: View, ref: WorldRef) -> Head:
     """Return the head without conditioning on it. Raises NotFound."""
     head = view.peek(head_key(ref.partition))
     return existing_head(view, ref) if head is None else head
-
-
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """List commands in the order of their admission, with what became of them.
-
-    ``after`` is the (seq, index) behind which to go on.
-    """
-
-    ref: WorldRef
-    after: tuple[int, int]
-    limit: int
-
-    once: ClassVar[bool] = False
-
-    @property
-    def stream(self) -> Partition:
-        return self.ref.partition
-
-    def reads(self) -> Reads:
-        return Reads(peeks=(head_key(self.ref.partition),))
-
-    def decide(
-        self, view: View, now: Instant
-    ) -> Decision[tuple[tuple[CommandStatus, int, int], ...]]:
-        head = glimpsed_head(view, self.ref)
-        told_of = tuple(self._from(view, head))
-        return Decision(told_of)
-
-    def _from(self, view: View, head: Head) -> Iterator[tuple[CommandStatus, int, int]]:
-        world = self.ref.partition
-        seq, index = self.after
-        count = 0
-        while seq <= head.seq and count < self.limit:
-            entry = view.peek(log_key(world, Seq(seq))) if seq else None
-            if entry is not None and entry.kind == "admitted":
-                batch = StoredBatch.of(entry)
-                key = view.peek(batch_key(world, batch.batch))
-                assert key is not None, "an admission has its batch key"
-                for at in range(index, len(batch.operations)):
-                    if count == self.limit:
-                        return
-                    place = placed_in(batch, key, at)
-                    yield told(batch, place, state_of(view, head, place)), seq, at + 1
-                    count += 1
-            seq, index = seq + 1, 0

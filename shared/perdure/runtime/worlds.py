@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
@@ -13,7 +14,7 @@ from perdure.kernel.batch import prepared, split
 from perdure.kernel.cancel import Cancel, CancelAll, CancelledAll
 from perdure.kernel.component import Registry
 from perdure.kernel.create import CreateWorld, Describe, Discover, WorldInfo
-from perdure.kernel.errors import Contended, Invalid, Unavailable
+from perdure.kernel.errors import Contended, Invalid, Unavailable, shown
 from perdure.kernel.ids import (
     BatchId,
     CommandId,
@@ -24,15 +25,18 @@ from perdure.kernel.ids import (
     WorldId,
     checked_id,
 )
+from perdure.kernel.ledger import Ledger
 from perdure.kernel.log import LogEntry
 from perdure.kernel.logfeed import LogFeed
 from perdure.kernel.operations import Command
 from perdure.kernel.places import WorldRef
 from perdure.kernel.records import WriterMode
-from perdure.kernel.status import CommandStatus, Ledger, StatusOf
+from perdure.kernel.status import CommandStatus, StatusOf
 from perdure.kernel.view import Request
 
 T = TypeVar("T")
+
+_LEDGER_PLACE: Final = re.compile(r"([0-9]{1,18})\.([0-9]{1,5})")
 
 LIST_MAX: Final = 1_000
 """Worlds, commands or log entries of one answer."""
@@ -113,6 +117,8 @@ class Worlds:
     ) -> tuple[list[WorldInfo], str | None]:
         """List worlds by id, destroyed ones too, and where to go on if there are more."""
         limit = _limited(limit)
+        if after is not None:
+            checked_id(after, what="a world id to go on behind")
         found = await self._authority.execute(
             Discover(self._storage, None if after is None else WorldId(after), limit + 1)
         )
@@ -171,12 +177,9 @@ class Worlds:
     async def commands(
         self, world: str, after: str | None = None, limit: int = 100
     ) -> tuple[list[CommandStatus], str | None]:
-        """List commands in order of admission, and where to go on if there are more."""
-        limit = _limited(limit)
-        found = await self._steady(Ledger(self.ref(world), _ledger_place(after), limit + 1))
-        more = len(found) > limit
-        place = f"{found[limit - 1][1]}.{found[limit - 1][2]}" if more else None
-        return [status for status, _, _ in found[:limit]], place
+        """List commands in order of admission, and where to go on if there may be more."""
+        page = await self._steady(Ledger(self.ref(world), _ledger_place(after), _limited(limit)))
+        return list(page.commands), None if page.after is None else "{}.{}".format(*page.after)
 
     async def cancel(self, world: str, command: str) -> CommandStatus:
         """Cancel one open command. Raises NotFound, NotCancellable."""
@@ -190,6 +193,8 @@ class Worlds:
 
     async def log(self, world: str, after: int = 0, limit: int = 100) -> list[LogEntry]:
         """Return the entries of the log behind ``after``, up to the first gap."""
+        if not 0 <= after <= limits.INTEGER_MAX:
+            raise Invalid(expected="a seq of the log, or 0", found=shown(after))
         return await self._authority.execute(LogFeed(self.ref(world), Seq(after), _limited(limit)))
 
     async def _steady(self, request: Request[T]) -> T:
@@ -216,7 +221,8 @@ def _command_id(text: str) -> CommandId:
 def _ledger_place(after: str | None) -> tuple[int, int]:
     if after is None:
         return (1, 0)
-    seq, _, index = after.partition(".")
-    if not (seq.isdecimal() and index.isdecimal()):
-        raise Invalid(expected="a cursor from an earlier answer", found=repr(after[:40]))
+    found = _LEDGER_PLACE.fullmatch(after)
+    if found is None:
+        raise Invalid(expected="a cursor from an earlier answer", found=shown(after))
+    seq, index = found.groups()
     return (int(seq), int(index))
