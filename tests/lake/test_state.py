@@ -406,6 +406,52 @@ def test_of_an_entitys_rows_the_latest_tick_wins_and_at_one_tick_the_active_one(
     assert contents(rebuilt(ticks[:2])) == contents(two)
 
 
+def test_at_one_tick_the_active_row_wins_whichever_comes_first():
+    one = after(spawn(1, 1, Velocity={"dx": 1.0}))
+    two = after(add(2, 1, Position=ORIGIN), state=one)
+    three = after(remove(3, 1, "Position"), state=two)
+
+    for before, state in ((one, two), (two, three)):
+        rows = stored(changes(before, state).tables, 5)
+        assert contents(EMPTY.advanced(rows)) == contents(state)
+        assert contents(EMPTY.advanced(rows[::-1])) == contents(state)
+
+
+def test_a_later_row_in_another_table_takes_the_entity_there():
+    one = after(spawn(1, 1, Velocity={"dx": 1.0}), spawn(2, 2, Velocity={"dx": 1.0}))
+    two = after(spawn(1, 1, Position=ORIGIN))
+
+    state = one.advanced(stored(changes(EMPTY, two).tables, 6))
+
+    assert contents(state) == {
+        1: {"position__x": 0.0, "position__y": 0.0},
+        2: {"velocity__dx": 1.0},
+    }
+
+
+def test_entities_that_come_from_different_tables_bring_their_own_values():
+    label = {"text": "a", "rank": 1, "is_new": True}
+    before = after(
+        spawn(1, 1, Position={"x": 1.0, "y": 0.0}, Velocity=STILL),
+        spawn(2, 2, Position={"x": 2.0, "y": 0.0}, Label=label),
+        spawn(3, 3, Position={"x": 3.0, "y": 0.0}, Velocity=STILL),
+        spawn(4, 4, Position={"x": 4.0, "y": 0.0}, Label=label),
+        spawn(5, 5, Position={"x": 5.0, "y": 0.0}),
+    )
+
+    state = after(
+        remove(6, 4, "Label"),
+        remove(7, 1, "Velocity"),
+        remove(8, 2, "Label"),
+        remove(9, 3, "Velocity"),
+        state=before,
+    )
+
+    assert {entity: row["position__x"] for entity, row in contents(state).items()} == {
+        n: float(n) for n in range(1, 6)
+    }
+
+
 def test_a_state_is_rebuilt_from_a_checkpoint_and_the_rows_after_it():
     old = after(*(spawn(n, n, Velocity={"dx": float(n)}) for n in range(1, 100)))
     new = after(update(100, 50, Velocity={"dx": -1.0}), despawn(101, 51), state=old)

@@ -356,6 +356,14 @@ def test_the_chances_of_a_processor_do_not_depend_on_other_processors_or_archety
     assert contents(ran(app, fewer).state)[1] == alone[1]
 
 
+def test_every_archetype_has_chances_of_its_own(app, state):
+    app.processor(Position)(shake)
+
+    after = contents(ran(app, state).state)
+
+    assert len({after[entity]["position__x"] for entity in (1, 3, 4)}) == 3
+
+
 def test_a_processor_knows_its_tick(app, state):
     seen = set()
 
