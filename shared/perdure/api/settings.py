@@ -47,8 +47,12 @@ class Settings:
 
     @property
     def storage(self) -> StorageId:
-        """The storage identity: URI, namespace and backend."""
-        return StorageId(f"{self.uri}#{self.namespace}#{self.backend}")
+        """The storage identity: where its authority is, namespace and backend.
+
+        A local catalog file serves one storage, wherever its directory is moved to.
+        """
+        place = "file:" if self.backend == "sqlite" else self.uri
+        return StorageId(f"{place}#{self.namespace}#{self.backend}")
 
     def environment(self) -> dict[str, str]:
         """Spell the settings as the variables that :func:`settings` reads."""
