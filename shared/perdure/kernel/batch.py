@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any
 from perdure.kernel import limits
 from perdure.kernel.canonical import canonical, digest
 from perdure.kernel.component import Component, Registry, checked_value
-from perdure.kernel.errors import InvalidBatch, TooLarge
+from perdure.kernel.errors import InvalidBatch, InvalidValue, TooLarge, shown
 from perdure.kernel.ids import (
     BatchId,
     CommandId,
@@ -24,7 +23,7 @@ from perdure.kernel.ids import (
 )
 from perdure.kernel.ids import Sequence as CommandSequence
 from perdure.kernel.log import LogEntry, payload_digest
-from perdure.kernel.operations import Command, RemoveComponents
+from perdure.kernel.operations import Command
 
 Due = tuple[int | None, int]
 """(tick as asked for, or None for "the next one"; priority)."""
@@ -56,13 +55,12 @@ class Batch:
     def size(self) -> int:
         return len(self.dues)
 
-    def command_id(self, index: int) -> CommandId:
-        """Return the id of the command at ``index``: its caller's, or the batch's."""
-        return self._own.get(index) or indexed_command_id(self.id, index)
-
-    @cached_property
-    def _own(self) -> dict[int, CommandId]:
-        return {index: command for index, command, _ in self.own_ids}
+    def command_ids(self) -> list[CommandId]:
+        """Return the id of every command: its caller's, or the batch's."""
+        names = [indexed_command_id(self.id, index) for index in range(self.size)]
+        for index, command, _ in self.own_ids:
+            names[index] = command
+        return names
 
 
 def prepared(
@@ -82,16 +80,11 @@ def prepared(
             expected=f"1 to {limits.BATCH_COMMANDS_MAX} commands in a batch",
             found=str(len(commands)),
         )
-    types: dict[str, str] = {}
-    spelled = [_spelled(command, registry, types) for command in commands]
+    speller = _Speller(registry)
+    spelled = [speller.spelled(command) for command in commands]
     sender = {"origin": origin, "principal": principal}
-    payload = canonical({**sender, "commands": spelled, "types": types})
-    if len(payload) > limits.BATCH_BYTES_MAX:
-        raise TooLarge(
-            expected=f"a batch of at most {limits.BATCH_BYTES_MAX} bytes",
-            found=f"{len(payload)} bytes",
-        )
-    own_ids = tuple(_own_ids(world, spelled, types, sender))
+    payload = _payload(spelled, {**sender, "types": speller.types})
+    own_ids = tuple(_own_ids(world, spelled, speller.types, sender))
     dues = tuple((each.get("tick"), each.get("priority", 0)) for each in spelled)
     _check_records(dues, own_ids)
     return Batch(
@@ -104,35 +97,69 @@ def prepared(
     )
 
 
-def _spelled(command: Command, registry: Registry, types: dict[str, str]) -> dict[str, Any]:
-    fields = {name: held for name, held in command.__dict__.items() if held is not None}
-    components = fields.get("components")
-    if isinstance(command, RemoveComponents):
-        for reference in command.components:
-            _typed(registry.named(reference), types)
-        fields["components"] = sorted({name.partition("@")[0] for name in command.components})
-    elif components is not None:
-        values = {}
+class _Speller:
+    """Spells commands, and remembers what the names of components stand for."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.types: dict[str, str] = {}
+        """Fingerprint by name of every component that was spelled."""
+        self._registry = registry
+        self._known: dict[tuple[str, type], type[Component]] = {}
+
+    def spelled(self, command: Command) -> dict[str, Any]:
+        fields = {name: held for name, held in command.__dict__.items() if held is not None}
+        components = fields.get("components")
+        if isinstance(components, dict):
+            fields["components"] = self._values(components)
+        elif components is not None:
+            models = [self._model(reference, str) for reference in components]
+            fields["components"] = sorted({model.component.name for model in models})
+        return fields
+
+    def _values(self, components: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        values: dict[str, dict[str, Any]] = {}
         for reference, value in components.items():
-            model = type(value) if isinstance(value, Component) else None
-            model = registry.named(reference) if model is None else _known(model, registry)
-            values[_typed(model, types)] = checked_value(model, value)
-        fields["components"] = values
-    return fields
+            kind = type(value)
+            model = self._known.get((reference, kind)) or self._model(reference, kind)
+            name = model.component.name
+            if name in values:
+                raise InvalidValue(expected="each component once", found=f"{name} twice")
+            values[name] = checked_value(model, value)
+        return values
+
+    def _model(self, reference: str, kind: type) -> type[Component]:
+        if issubclass(kind, Component):
+            described = kind.component
+            if reference not in {described.name, f"{described.name}@{described.fingerprint}"}:
+                raise InvalidValue(
+                    expected=f"a component {shown(reference)}", found=f"a {described.name}"
+                )
+            model = self._registry.exact(described.name, described.fingerprint)
+        else:
+            model = self._registry.named(reference)
+        name, wanted = model.component.name, model.component.fingerprint
+        if self.types.setdefault(name, wanted) != wanted:
+            raise InvalidBatch(expected=f"one schema of component {name!r} in a batch", found="two")
+        self._known[reference, kind] = model
+        return model
 
 
-def _known(model: type[Component], registry: Registry) -> type[Component]:
-    return registry.exact(model.component.name, model.component.fingerprint)
-
-
-def _typed(model: type[Component], types: dict[str, str]) -> str:
-    described = model.component
-    known = types.setdefault(described.name, described.fingerprint)
-    if known != described.fingerprint:
-        raise InvalidBatch(
-            expected=f"one schema of component {described.name!r} in a batch", found="two"
+def _payload(spelled: list[dict[str, Any]], rest: dict[str, Any]) -> bytes:
+    """Spell commands and what goes with them as one object. Raises TooLarge."""
+    commands = [canonical(each) for each in spelled]
+    size = max(map(len, commands))
+    if size > limits.COMMAND_BYTES_MAX:
+        raise TooLarge(
+            expected=f"commands of at most {limits.COMMAND_BYTES_MAX} bytes", found=f"{size} bytes"
         )
-    return described.name
+    # "commands" sorts before all of `rest`.
+    payload = b'{"commands":[%b],%b' % (b",".join(commands), canonical(rest)[1:])
+    if len(payload) > limits.BATCH_BYTES_MAX:
+        raise TooLarge(
+            expected=f"a batch of at most {limits.BATCH_BYTES_MAX} bytes",
+            found=f"{len(payload)} bytes",
+        )
+    return payload
 
 
 def _own_ids(
@@ -170,10 +197,14 @@ def grouped(dues: Iterable[Due], published: int) -> dict[tuple[Tick, int], list[
 
     No tick, or one that is not above the published one, means the next tick.
     """
+    asked: dict[Due, list[int]] = {}
+    for index, due in enumerate(dues):
+        asked.setdefault(due, []).append(index)
     groups: dict[tuple[Tick, int], list[int]] = {}
-    for index, (tick, priority) in enumerate(dues):
-        due = Tick(published + 1 if tick is None or tick <= published else tick)
-        groups.setdefault((due, priority), []).append(index)
+    for (tick, priority), indices in asked.items():
+        at = Tick(published + 1 if tick is None or tick <= published else tick)
+        known = groups.get((at, priority))
+        groups[at, priority] = indices if known is None else sorted(known + indices)
     return groups
 
 
@@ -207,7 +238,7 @@ class StoredBatch:
     @classmethod
     def of(cls, entry: LogEntry) -> StoredBatch:
         """Read the batch of an ``admitted`` entry."""
-        content = json.loads(entry.payload)
+        content = entry.content
         facts = entry.facts
         return cls(
             batch=BatchId(facts["batch"]),
@@ -218,11 +249,20 @@ class StoredBatch:
             types=content["types"],
         )
 
+    @property
+    def size(self) -> int:
+        return len(self.operations)
+
     @cached_property
     def groups(self) -> list[tuple[tuple[Tick, int], list[int]]]:
         """(tick, priority) and indices of each group, by group number."""
         dues = ((each.get("tick"), each.get("priority", 0)) for each in self.operations)
         return list(grouped(dues, self.published).items())
+
+    @cached_property
+    def group_of(self) -> dict[int, int]:
+        """Group number by index of command."""
+        return {index: number for number, (_, held) in enumerate(self.groups) for index in held}
 
     @cached_property
     def _entities(self) -> dict[int, EntityId]:
@@ -255,7 +295,8 @@ def split(
     for command in commands:
         due = (command.tick, command.priority or 0)
         own = own_ids + (command.command_id is not None)
-        if batch and (len(batch) == commands_max or len(dues | {due}) + own > records_max):
+        records = len(dues) + (due not in dues) + own
+        if batch and (len(batch) == commands_max or records > records_max):
             yield batch
             batch, dues, own = [], set(), int(command.command_id is not None)
         batch.append(command)

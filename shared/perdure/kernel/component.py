@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from perdure.kernel import limits
 from perdure.kernel.canonical import canonical, digest
-from perdure.kernel.errors import InvalidValue, UnknownComponent
+from perdure.kernel.errors import InvalidValue, UnknownComponent, path_shown, shown
 from perdure.kernel.ids import TableId
 
 Logical = Literal["int64", "float64", "bool", "string"]
@@ -22,6 +23,9 @@ _LOGICAL: Final[Mapping[type, Logical]] = {
     bool: "bool",
     str: "string",
 }
+
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class Component(BaseModel):
@@ -90,6 +94,8 @@ class Registry:
     def __init__(self, models: Iterable[type[Component]] = ()) -> None:
         self._models: dict[tuple[str, str], type[Component]] = {}
         self._names: dict[str, list[str]] = {}
+        self._columns: dict[str, str] = {}
+        """Component by column: a column is told from others by its name alone."""
         for model in models:
             self.add(model)
 
@@ -97,8 +103,18 @@ class Registry:
         return iter(self._models.values())
 
     def add(self, model: type[Component]) -> None:
-        """Make ``model`` known. An equal component known already is kept."""
+        """Make ``model`` known. An equal component known already is kept.
+
+        Raises: TypeError for a component whose columns another one's already are.
+        """
         described = model.component
+        for column in described.columns:
+            owner = self._columns.setdefault(column.name, described.name)
+            if owner != described.name:
+                raise TypeError(
+                    f"{described.name} and {owner} would share the column {column.name}:"
+                    " rename one of them"
+                )
         if (described.name, described.fingerprint) not in self._models:
             self._models[described.name, described.fingerprint] = model
             self._names.setdefault(described.name, []).append(described.fingerprint)
@@ -108,14 +124,14 @@ class Registry:
 
         A name alone is never guessed among two schemas.
         """
-        name, _, wanted = reference.partition("@")
-        known = self._names.get(name, [])
-        if wanted:
+        name, at, wanted = reference.partition("@")
+        if at:
             return self.exact(name, wanted)
+        known = self._names.get(name, [])
         if len(known) != 1:
             raise UnknownComponent(
                 expected=f"one of the components {', '.join(sorted(self._names)) or '(none)'}",
-                found=repr(name) if not known else f"{name!r} with {len(known)} schemas",
+                found=shown(name) if not known else f"{name!r} with {len(known)} schemas",
             )
         return self._models[name, known[0]]
 
@@ -125,7 +141,7 @@ class Registry:
         if model is None:
             known = ", ".join(each[:12] for each in self._names.get(name, [])) or "none"
             raise UnknownComponent(
-                expected=f"component {name!r} with fingerprint {wanted[:12]}…",
+                expected=f"component {shown(name)} with fingerprint {shown(wanted[:12])}",
                 found=f"fingerprints {known}",
             )
         return model
@@ -135,32 +151,42 @@ def checked_value(model: type[Component], value: Any) -> dict[str, Any]:
     """Return the canonical values of a component given as a mapping or an instance.
 
     Numbers become what their field says (an integer in a float field a float). Raises
-    InvalidValue for a wrong type, a field too many, NaN, or an integer beyond 64 bits.
+    InvalidValue for a wrong type, a field too many, NaN, an integer beyond 64 bits, half a
+    surrogate pair, and for values that the class does not read back as it wrote them.
     """
     if isinstance(value, Component):
         value = value.__dict__
-    try:
-        fields = model.model_validate(value).__dict__
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=True)[0]
-        where = ".".join(str(part) for part in (model.__name__, *first["loc"]))
+    fields = _validated(model, value)
+    # What was sent as it is stored reads back so: it has just been read.
+    if fields != value and (back := _validated(model, fields)) != fields:
         raise InvalidValue(
-            expected=f"{where}: {first['msg']}", found=_shown(first["input"])
-        ) from error
+            expected=f"{model.__name__}: values that read back as they are stored, {shown(fields)}",
+            found=shown(back),
+        )
     for name, held in fields.items():
+        if type(held) is float:
+            continue
         if isinstance(held, int) and not limits.INTEGER_MIN <= held <= limits.INTEGER_MAX:
             raise InvalidValue(
-                expected=f"{model.__name__}.{name}: an integer of 64 bits", found=_shown(held)
+                expected=f"{model.__name__}.{name}: an integer of 64 bits", found=shown(held)
+            )
+        if isinstance(held, str) and not held.isascii() and _SURROGATE.search(held):
+            raise InvalidValue(
+                expected=f"{model.__name__}.{name}: text that UTF-8 can hold", found=shown(held)
             )
     return fields
 
 
-def _shown(value: Any) -> str:
+def _validated(model: type[Component], value: Any) -> dict[str, Any]:
     try:
-        text = repr(value)
-    except ValueError:  # an int too long to print
-        text = f"an integer of {value.bit_length()} bits"
-    return text if len(text) <= 80 else f"{text[:77]}…"
+        fields: dict[str, Any] = model.__pydantic_validator__.validate_python(value).__dict__
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=True)[0]
+        where = path_shown((model.__name__, *first["loc"]))
+        raise InvalidValue(
+            expected=f"{where}: {first['msg']}", found=shown(first["input"])
+        ) from error
+    return fields
 
 
 def _logical(model: str, field: str, annotation: Any) -> tuple[Logical, bool]:

@@ -42,6 +42,7 @@ PerdureError
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import ClassVar
 
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
@@ -69,6 +70,27 @@ class PerdureError(Exception):
 
 def _rebuilt(of: type[PerdureError], expected: str, found: str) -> PerdureError:
     return of(expected=expected, found=found)
+
+
+SHOWN_CHARACTERS_MAX = 80
+"""Characters of a value from outside in a message."""
+
+
+def shown(value: object) -> str:
+    """Spell a value from outside for a message, however large or deep it is."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an int too long, a nest too deep
+        text = f"{type(value).__name__} too large to print"
+    return text if len(text) <= SHOWN_CHARACTERS_MAX else f"{text[: SHOWN_CHARACTERS_MAX - 1]}…"
+
+
+def path_shown(parts: Iterable[int | str]) -> str:
+    """Spell where in a request a value lies, with names from outside cut and escaped."""
+    return ".".join(
+        part if isinstance(part, str) and part.isidentifier() and len(part) <= 80 else shown(part)
+        for part in parts
+    )
 
 
 def code_of(error: type[BaseException]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, Self
 
@@ -41,7 +41,7 @@ class LogEntry(Record):
     kind: EntryKind
     facts: dict[str, Any]
     payload: bytes = b"null"
-    payload_digest: str = ""
+    payload_digest: str = field(default="", compare=False)
     previous: str
 
     @property
@@ -54,6 +54,11 @@ class LogEntry(Record):
         head = canonical([self.seq, self.at, self.kind, self.facts])
         payload = self.payload_digest or payload_digest(self.payload)
         return digest("perdure.log.v1", self.previous.encode(), head, payload.encode())
+
+    @cached_property
+    def content(self) -> Any:
+        """What the payload says. Nobody may change it."""
+        return json.loads(self.payload)
 
     def body(self) -> bytes:
         return b'{"at":%d,"facts":%s,"kind":"%s","payload":%s,"previous":"%s","seq":%d}' % (

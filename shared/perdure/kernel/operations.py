@@ -9,7 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from perdure.kernel import limits
 from perdure.kernel.component import Component
-from perdure.kernel.errors import DirectOnly, InvalidBatch, InvalidValue, UnknownOperation
+from perdure.kernel.errors import (
+    DirectOnly,
+    InvalidBatch,
+    InvalidValue,
+    UnknownOperation,
+    path_shown,
+    shown,
+)
 
 DIRECT_ONLY: Final = frozenset(
     {
@@ -48,7 +55,7 @@ class Command(BaseModel):
 
     spawns: ClassVar[bool] = False
 
-    def __init__(self, *components: Component, **fields: Any) -> None:
+    def __init__(self, /, *components: Component, **fields: Any) -> None:
         """Take components by position or as ``components={name: values}``."""
         if components:
             fields["components"] = _by_name(components)
@@ -127,22 +134,19 @@ def _translated(
 ) -> Exception:
     if not where:
         return InvalidBatch(expected="a list of commands", found=type(raw).__name__)
-    shown = ".".join(str(part) for part in where if part not in OPERATIONS)
+    place = path_shown(part for part in where if part not in OPERATIONS)
     if kind in {"union_tag_invalid", "union_tag_not_found"}:
         name = found.get("operation") if isinstance(found, Mapping) else None
         if isinstance(name, str) and name in DIRECT_ONLY:
             return DirectOnly(
-                expected=f"commands.{shown}: an operation that can wait for a tick",
+                expected=f"commands.{place}: an operation that can wait for a tick",
                 found=repr(name),
             )
         known = ", ".join(OPERATIONS)
         return UnknownOperation(
-            expected=f"commands.{shown}.operation: one of {known}", found=repr(name)[:80]
+            expected=f"commands.{place}.operation: one of {known}", found=shown(name)
         )
-    text = repr(found)
-    return InvalidValue(
-        expected=f"commands.{shown}: {message}", found=text if len(text) <= 80 else text[:77] + "…"
-    )
+    return InvalidValue(expected=f"commands.{place}: {message}", found=shown(found))
 
 
 def _by_name(components: Iterable[Component]) -> dict[str, Component]:
