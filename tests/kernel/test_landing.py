@@ -27,8 +27,8 @@ from perdure.kernel.landing import (
     Intent,
     IntentPart,
     IntentTable,
-    LandedTable,
     LandingHead,
+    LandingTable,
     OpenIntent,
     ReleaseLandingFence,
     TakeLandingFence,
@@ -234,7 +234,7 @@ def test_watermarks_move_once_and_only_for_the_open_intent(known, verdict):
 
     if isinstance(verdict, str):
         writes = request.decide(view, NOW).writes
-        landed = LandedTable(partition=LANDING, table=TableId("a"), rows=7, batch=B1)
+        landed = LandingTable(partition=LANDING, table=TableId("a"), rows=7, batch=B1)
         assert writes == (
             ()
             if verdict == "unchanged"
@@ -246,7 +246,7 @@ def test_watermarks_move_once_and_only_for_the_open_intent(known, verdict):
 
 
 def test_rows_of_a_table_are_counted_over_batches():
-    before = LandedTable(partition=LANDING, table=TableId("a"), rows=100, batch=B2)
+    before = LandingTable(partition=LANDING, table=TableId("a"), rows=100, batch=B2)
     view = view_of(head(intent=B1), OPEN, mark(W, 3), before)
 
     writes = FinishIntent(S, Epoch(1), LEASE, OPEN).decide(view, NOW).writes

@@ -3,116 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from itertools import count
 from typing import Any
 
-import duckdb
-import pyarrow as pa
 import pytest
 from pyiceberg.types import StringType
-from tests.support.authority import FakeAuthority
+from tests.support.history import ONLY, STATES, history
 from tests.support.worlds import (
     STORAGE,
     Flight,
     Position,
-    Published,
     gone,
     position,
     signature_of,
 )
 
-from perdure.kernel.component import Component
 from perdure.kernel.errors import (
     Corrupt,
-    InvalidFilter,
-    InvalidValue,
-    NotFound,
-    NotPublished,
     SchemaMismatch,
-    UnknownComponent,
 )
-from perdure.kernel.ids import Holder, RunId, Tick, Token, WorldId
-from perdure.kernel.records import Ancestor
-from perdure.lake.catalog import open_local
+from perdure.kernel.ids import Tick, WorldId
 from perdure.lake.iceberg import Lake
-from perdure.lake.objects import LocalObjects
-from perdure.runtime.land import Landing
 from perdure.runtime.read import Reader
-
-ONLY = (Position,)
-BOTH = (Flight, Position)
-
-
-class Place:
-    def __init__(self, root) -> None:
-        self.root = root
-        self.authority = FakeAuthority()
-        self.objects = LocalObjects(root / "objects")
-        self.catalog = open_local(root)
-        self.lake = Lake(self.catalog, "main")
-        self._batches = count(1)
-
-    def world(self, name: str = "w", **options: Any) -> Published:
-        return Published(self.authority, self.objects, WorldId(name), **options)
-
-    def land(self, *worlds: str) -> None:
-        landing = Landing(self.authority, self.objects, self.lake, STORAGE)
-        asyncio.run(
-            landing.land(
-                [WorldId(each) for each in worlds or ("w",)],
-                holder=Holder(f"h{next(self._batches)}"),
-                new_token=lambda: Token(f"b{next(self._batches)}"),
-            )
-        )
-
-    @property
-    def reader(self) -> Reader:
-        return Reader(self.authority, self.objects, self.lake, STORAGE)
-
-    def query(self, *components: Any, world: str = "w", **options: Any) -> pa.Table:
-        return asyncio.run(self.reader.query(WorldId(world), components, **options))
-
-    def latitudes(self, **options: Any) -> list[tuple[int, int, float]]:
-        rows = self.query("Position", **options)
-        columns = ("tick", "entity_id", "position__latitude")
-        return [tuple(row[each] for each in columns) for row in rows.to_pylist()]
-
-
-@pytest.fixture
-def place(tmp_path) -> Iterator[Place]:
-    place = Place(tmp_path)
-    yield place
-    place.catalog.close()
-
-
-def history(place: Place, *, landed_after: int | None = None, inline: bool = True) -> Published:
-    """Six ticks: 1 moves every tick, 2 once, 3 leaves, 4 changes its archetype and back."""
-    world = place.world(inline=inline)
-    ua = {"flight__carrier": "UA", "flight__number": 7}
-    ticks = [
-        {ONLY: [position(2, 2.0), position(1, 1.0), position(3, 3.0), position(4, 4.0)]},
-        {ONLY: [position(1, 1.1)]},
-        {ONLY: [position(1, 1.2), gone(3), gone(4)], BOTH: [position(4, 4.2, **ua)]},
-        {ONLY: [position(1, 1.3)]},
-        {ONLY: [position(1, 1.4), position(4, 4.4)], BOTH: [gone(4)]},
-        {ONLY: [position(1, 1.5)]},
-    ]
-    for number, changes in enumerate(ticks):
-        world.publish(changes)
-        if number == landed_after:
-            place.land()
-    return world
-
-
-STATES = {
-    0: [(1, 1.0), (2, 2.0), (3, 3.0), (4, 4.0)],
-    1: [(1, 1.1), (2, 2.0), (3, 3.0), (4, 4.0)],
-    2: [(1, 1.2), (2, 2.0), (4, 4.2)],
-    3: [(1, 1.3), (2, 2.0), (4, 4.2)],
-    4: [(1, 1.4), (2, 2.0), (4, 4.4)],
-    5: [(1, 1.5), (2, 2.0), (4, 4.4)],
-}
 
 
 @pytest.mark.parametrize("inline", [True, False])
@@ -299,136 +210,3 @@ def test_a_table_that_is_not_its_signature_fails_the_read(place):
 
     with pytest.raises(SchemaMismatch):
         place.query("Position")
-
-
-def test_entities_are_chosen_by_id_and_rows_limited_in_order(place):
-    history(place, landed_after=2)
-
-    assert place.latitudes(entity_ids=[4, 1, 99]) == [(5, 1, 1.5), (5, 4, 4.4)]
-    assert place.latitudes(entity_ids=[]) == []
-    assert place.latitudes(entity_ids=list(range(3, 500))) == [(5, 4, 4.4)]
-    assert place.latitudes(limit=2) == [(5, 1, 1.5), (5, 2, 2.0)]
-    assert place.latitudes(limit=0) == []
-    assert place.latitudes(ticks=range(6), entity_ids=[1], limit=2) == [(0, 1, 1.0), (1, 1, 1.1)]
-
-
-def test_a_filter_judges_the_state_not_what_was_before_it(place):
-    history(place, landed_after=2)
-
-    assert place.latitudes(where="position__latitude < 2") == [(5, 1, 1.5)]
-    assert place.latitudes(where="Position.latitude = 1.1") == []
-    assert place.latitudes(ticks=range(6), where="is_active = false and entity_id = 3") == [
-        (2, 3, None)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"world": "none"}, NotFound),
-        ({"ticks": Tick(6)}, NotPublished),
-        ({"ticks": range(2, 7)}, NotPublished),
-        ({"ticks": Tick(-1)}, InvalidValue),
-        ({"ticks": range(-2, 3)}, InvalidValue),
-        ({"ticks": range(0, 4, 2)}, InvalidValue),
-        ({"where": "altitude > 1"}, InvalidFilter),
-        ({"limit": -1}, InvalidValue),
-        ({"entity_ids": [2**63]}, InvalidValue),
-    ],
-)
-def test_a_query_that_cannot_be_answered_is_refused_with_its_reason(place, options, error):
-    history(place)
-
-    with pytest.raises(error):
-        place.query("Position", **options)
-
-
-def test_a_world_that_published_nothing_has_no_state(place):
-    history(place)
-    place.world("new")
-
-    with pytest.raises(NotPublished, match="none is yet"):
-        place.query("Position", world="new")
-
-
-class Velocity(Component):
-    x: float
-
-
-@pytest.mark.parametrize("names", [("Velocity",), ("Position", "Nothing"), ("Position@beef",)])
-def test_a_name_no_table_knows_is_an_unknown_component(place, names):
-    history(place)
-
-    with pytest.raises(UnknownComponent):
-        place.query(*names)
-
-
-@pytest.mark.parametrize("names", [(), ("Position", "Position"), ("Position", Position)])
-def test_no_component_or_one_twice_is_invalid(place, names):
-    history(place)
-
-    with pytest.raises(InvalidValue):
-        place.query(*names)
-
-
-def test_a_class_no_table_holds_has_no_rows(place):
-    history(place)
-
-    rows = place.query(Velocity)
-
-    assert rows.num_rows == 0
-    assert rows.schema.names[-1] == "velocity__x"
-
-
-def test_two_schemas_of_one_name_are_told_apart_and_never_guessed(place):
-    other = type("Position", (Component,), {"__annotations__": {"x": int}, "__module__": __name__})
-    world = place.world()
-    world.publish({ONLY: [position(1, 1.0)], (other,): [{"entity_id": 2, "position__x": 5}]})
-
-    with pytest.raises(UnknownComponent, match="2 schemas"):
-        place.query("Position")
-    by_print = place.query(f"Position@{other.component.fingerprint}")
-    by_class = place.query(Position)
-
-    assert by_print.column("position__x").to_pylist() == [5]
-    assert by_class.column("position__latitude").to_pylist() == [1.0]
-
-
-@pytest.mark.parametrize("landed", [False, True])
-def test_a_fork_reads_its_ancestors_ticks_up_to_the_fork_and_then_its_own(place, landed):
-    history(place)
-    child = place.world(
-        "child",
-        run=RunId("run-2"),
-        lineage=(Ancestor(world=WorldId("w"), run=RunId("run-1"), up_to=Tick(3)),),
-    )
-    child.publish({ONLY: [position(1, 100.0)]})
-    if landed:
-        place.land("w", "child")
-
-    assert place.latitudes(world="child") == [(4, 1, 100.0), (4, 2, 2.0), (4, 4, 4.2)]
-    assert place.latitudes(world="child", ticks=Tick(2)) == [(2, *each) for each in STATES[2]]
-    rows = place.query("Position", world="child", ticks=range(3, 5)).to_pylist()
-    assert [(row["world_id"], row["tick"]) for row in rows] == [("w", 3), ("child", 4)]
-
-
-def test_worlds_never_see_each_others_rows(place):
-    history(place)
-    place.world("v").publish({ONLY: [position(77, 7.0)]})
-    place.land("w", "v")
-
-    assert place.latitudes(world="v") == [(0, 77, 7.0)]
-    assert place.latitudes() == [(5, *each) for each in STATES[5]]
-
-
-def test_duckdb_counts_what_the_reader_counts(place):
-    history(place, landed_after=5)
-    table = place.lake.opened(signature_of(*ONLY))
-
-    with duckdb.connect() as connection:
-        table.scan().to_duckdb("rows", connection=connection)
-        counted = connection.execute("select count(*), sum(is_active::int) from rows").fetchall()
-
-    read = place.query(Position, ticks=range(6), where="is_active = true")
-    assert counted == [(11, 9)]
-    assert read.num_rows == 10

@@ -13,7 +13,7 @@ from perdure.kernel.admit import Admit, Admitted, KnownAdmitted, Receipt
 from perdure.kernel.batch import prepared
 from perdure.kernel.cancel import Cancel, CancelAll
 from perdure.kernel.component import Component, Registry
-from perdure.kernel.create import CreateWorld
+from perdure.kernel.create import CreateWorld, Describe, WorldInfo
 from perdure.kernel.drain import DrainDue, Drained, Failure, settlement
 from perdure.kernel.fence import Grip, TakeFence
 from perdure.kernel.ids import BatchId, CommandId, Holder, Instant, RunId, StorageId, Token, WorldId
@@ -92,6 +92,9 @@ class World:
 
     def status(self, command: str) -> CommandStatus:
         return self.paper.ask(StatusOf(self.ref, CommandId(command)))
+
+    def info(self) -> WorldInfo:
+        return self.paper.ask(Describe(self.ref))
 
     def take(self, holder: str = "ann", lease_ms: int = 60_000) -> Grip:
         return self.paper.ask(TakeFence(self.ref, Holder(holder), lease_ms).checked())

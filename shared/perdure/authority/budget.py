@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from perdure.kernel import limits
 from perdure.kernel.commit import Commit, Put
 from perdure.kernel.errors import TooLarge
 from perdure.kernel.view import Key, Reads
-
-_ATTRIBUTES_BYTES: Final = len("pkskrevtokbody") + 21 + 36
-"""Names of an item's attributes, its revision and its token. Source: DynamoDB item sizes."""
 
 
 def check_reads(reads: Reads) -> None:
@@ -34,7 +31,7 @@ def check_commit(commit: Commit) -> None:
     _check_keys(action.key for action in commit.actions)
     total = 0
     for action in commit.actions:
-        size = _key_bytes(action.key) + _ATTRIBUTES_BYTES
+        size = _key_bytes(action.key) + limits.ITEM_BYTES
         if isinstance(action, Put):
             size += len(action.body)
         if size > limits.RECORD_BYTES_MAX:

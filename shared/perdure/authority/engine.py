@@ -106,6 +106,14 @@ class Authority:
         reply: T = await member.answer
         return reply
 
+    async def view(self, reads: Reads) -> View:
+        """Load records without asking for anything; callers of ``execute`` are not held up.
+
+        Raises: TooLarge, Corrupt, StoreUnavailable.
+        """
+        budget.check_reads(reads)
+        return await bodies.loaded(self._store, reads)
+
     async def close(self) -> None:
         """Wait for what was asked and close the store. Idempotent."""
         tasks = [line.task for line in self._lines.values() if line.task is not None]
@@ -196,15 +204,17 @@ class Authority:
 
     async def _sent(self, commit: Commit, group: list[Asked]) -> None:
         """Send ``commit``, and again while there is no answer: the token makes that safe."""
+        unsure = False
         for resends in range(self._patience.resends_max + 1):
             if resends:
                 await self._rest(resends)
             try:
                 await self._store.commit(commit)
-            except OutcomeUnknown:
+            except (OutcomeUnknown, StoreUnavailable) as error:
+                unsure |= isinstance(error, OutcomeUnknown)
                 for member in group:
-                    member.unsure = True
-                if resends == self._patience.resends_max:
+                    member.unsure |= unsure
+                if not unsure or resends == self._patience.resends_max:
                     raise
             else:
                 return

@@ -56,16 +56,25 @@ NO_FAULTS: Final = FaultPlan()
 
 
 class MemoryStore:
-    """Records in a dict. It survives the authorities that use it, as a file would."""
+    """Records in a dict, which outlive the store as a file would: see :meth:`reopened`."""
 
     def __init__(self, plan: FaultPlan = NO_FAULTS) -> None:
         self.plan = plan
         self.commits = 0
         self.loads = 0
+        self._is_closed = False
         self._records: dict[Key[Any], Stored] = {}
         self._sorts: defaultdict[str, list[str]] = defaultdict(list)
 
+    def reopened(self, plan: FaultPlan = NO_FAULTS) -> MemoryStore:
+        """Return another store on the same records, as another process would open it."""
+        other = MemoryStore(plan)
+        other._records = self._records
+        other._sorts = self._sorts
+        return other
+
     async def load(self, reads: Reads) -> View:
+        self._check_open()
         self.loads += 1
         fault = self.plan.loads.get(self.loads)
         if fault in {Fault.CRASH_BEFORE, Fault.CRASH_AFTER}:
@@ -75,6 +84,7 @@ class MemoryStore:
         return self._view(reads)
 
     async def commit(self, commit: Commit) -> None:
+        self._check_open()
         self.commits += 1
         fault = self.plan.commits.get(self.commits)
         if fault is None:
@@ -83,7 +93,11 @@ class MemoryStore:
             self._fail(commit, fault)
 
     async def close(self) -> None:
-        """Keep everything: the next authority finds it."""
+        self._is_closed = True
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StoreUnavailable(expected="an open store", found="a closed one")
 
     def _fail(self, commit: Commit, fault: Fault) -> None:
         match fault:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-from perdure.kernel import limits
 from perdure.kernel.batch import Batch, grouped
-from perdure.kernel.errors import Conflict, NotPermitted
+from perdure.kernel.errors import Conflict, Contended, NotPermitted
 from perdure.kernel.ids import (
     BatchId,
     CommandId,
@@ -36,8 +35,7 @@ from perdure.kernel.view import Decision, Reads, View, Write
 from perdure.kernel.wake import UNREAD_MS, active_head, appended, woken
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """What one admitted command is told."""
 
     command_id: CommandId
@@ -61,19 +59,16 @@ class Admitted:
     def receipts(self) -> list[Receipt]:
         """Spell out one receipt per command, in the order they were sent."""
         batch = self.batch
-        spawned = dict.fromkeys(batch.spawning)
-        entities = iter(range(self.first_entity_id, self.first_entity_id + len(spawned)))
+        entities: list[EntityId | None] = [None] * batch.size
+        for entity_id, index in enumerate(batch.spawning, start=self.first_entity_id):
+            entities[index] = EntityId(entity_id)
         after = self.published + 1
-        return [
-            Receipt(
-                command_id=batch.command_id(index),
-                sequence=Sequence(self.first_sequence + index),
-                entity_id=EntityId(next(entities)) if index in spawned else None,
-                tick=Tick(after if tick is None else max(tick, after)),
-                priority=priority,
-            )
-            for index, (tick, priority) in enumerate(batch.dues)
-        ]
+        ticks = [after if tick is None or tick < after else tick for tick, _ in batch.dues]
+        priorities = [priority for _, priority in batch.dues]
+        sequences = range(self.first_sequence, self.first_sequence + batch.size)
+        return list(
+            map(Receipt, batch.command_ids(), sequences, entities, ticks, priorities)  # type: ignore[arg-type]  # plain numbers are what the new types are made of
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +175,11 @@ class Admit:
 
     def _known(self, keys: list[CommandKey | None]) -> KnownAdmitted:
         found = [key for key in keys if key is not None]
+        if any(key.batch == self.batch.id for key in found):
+            raise Contended(
+                expected=f"all of batch {self.batch.id!r} or nothing",
+                found="a part: its admission is running",
+            )
         if len(found) < self.batch.size:
             raise Conflict(
                 expected="a batch whose command ids are all new or all known",
@@ -215,11 +215,11 @@ class Admit:
             entry = PageEntry(seq=seq, group=number, count=len(indices))
             page = None
             if last is not None and (last.tick, last.priority) == (tick, priority):
-                page = _room(view.get(page_key(world, last)))
-            if page is None:
+                page = view.get(page_key(world, last))
+            if page is None or not page.has_room:
                 first = Sequence(head.next_sequence + indices[0])
-                page = Page(partition=world, name=PageName(tick, priority, first), entries=())
-            page = replace(page, entries=(*page.entries, entry))
+                page = Page.of(world, PageName(tick, priority, first))
+            page = page.appended(entry)
             pages.append(page)
             last = page.name
             groups.append(Group(tick=tick, priority=priority, count=len(indices), page=last))
@@ -252,11 +252,3 @@ class Admit:
                 priority=priority,
                 page=pages[tick, priority],
             )
-
-
-def _room(page: Page | None) -> Page | None:
-    """Return the page if one more entry may be appended to it."""
-    if page is None or len(page.entries) >= limits.PAGE_ENTRIES_MAX:
-        return None
-    room = limits.PAGE_BYTES_MAX - limits.PAGE_ENTRY_BYTES_MAX
-    return page if len(page.body()) <= room else None

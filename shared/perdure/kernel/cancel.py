@@ -66,7 +66,7 @@ def _without(page: Page, entry: PageEntry, held: ranges.Ranges, place: Place) ->
         for each in page.entries
         if each is not entry or rest
     )
-    return replace(page, entries=entries) if entries else Removed(page.key)
+    return Page.of(page.partition, page.name, entries) if entries else Removed(page.key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from perdure.kernel import limits
-from perdure.kernel.errors import Conflict, Invalid, NameTaken, NotFound, WorldDestroyed
+from perdure.kernel.errors import (
+    Conflict,
+    Contended,
+    Invalid,
+    NameTaken,
+    NotFound,
+    WorldDestroyed,
+)
 from perdure.kernel.ids import (
     NO_TICK,
     Epoch,
@@ -130,6 +137,11 @@ class CreateWorld:
         if known is not None and head is not None:
             return Decision(self._known(view, known, head))
         claim = view.get(name_key(self.ref.catalog, self.name))
+        if known is not None or (claim is not None and claim.world == self.ref.world):
+            raise Contended(
+                expected=f"all of world {self.ref.world!r} or nothing",
+                found="a part: its creation is running",
+            )
         if claim is not None:
             raise NameTaken(
                 expected=f"a name no other world has; {self.name!r} is free in this storage",

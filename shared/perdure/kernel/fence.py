@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from perdure.kernel import limits
 from perdure.kernel.errors import FenceHeld, Invalid, StaleWriter, Stalled
-from perdure.kernel.ids import Epoch, Holder, Instant, Partition, Tick
+from perdure.kernel.ids import Epoch, Holder, Instant, Partition, Tick, checked_id
 from perdure.kernel.places import WorldRef
 from perdure.kernel.records import Drain, Fence, Head, Probe, head_key
 from perdure.kernel.view import Decision, Reads, View
@@ -60,11 +60,7 @@ class TakeFence:
 
     def checked(self) -> TakeFence:
         """Return self if holder and lease are within the limits. Raises Invalid."""
-        if not 1 <= len(self.holder.encode()) <= limits.HOLDER_BYTES_MAX:
-            raise Invalid(
-                expected=f"a holder of 1 to {limits.HOLDER_BYTES_MAX} bytes",
-                found=repr(self.holder),
-            )
+        checked_id(self.holder, what="a holder", bytes_max=limits.HOLDER_BYTES_MAX)
         if not 1 <= self.lease_ms <= limits.LEASE_MS_MAX:
             raise Invalid(
                 expected=f"a lease of 1 to {limits.LEASE_MS_MAX} ms", found=f"{self.lease_ms} ms"
@@ -112,13 +108,18 @@ def _check_stall(head: Head, now: Instant) -> None:
 
 def _after_death(head: Head) -> Drain:
     """Count one more death on the tick, and say who did it if a probe had cornered it."""
-    drain = head.drain if head.drain.tick == head.next_tick else Drain(tick=head.next_tick)
+    drain = _drain_of_next_tick(head)
     starts = drain.starts + 1
     probe = drain.probe
     if probe is None or probe.stage != "apply" or probe.first != probe.last:
         return replace(drain, starts=starts)
     others = tuple(each for each in drain.culprits if each[0] != probe.first)
-    return replace(drain, starts=starts, probe=None, culprits=(*others, (probe.first, starts)))
+    culprits = (*others, (probe.first, starts))[-limits.CULPRITS_MAX :]
+    return replace(drain, starts=starts, probe=None, culprits=culprits)
+
+
+def _drain_of_next_tick(head: Head) -> Drain:
+    return head.drain if head.drain.tick == head.next_tick else Drain(tick=head.next_tick)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,8 @@ class NameProbe:
         head = held_head(view, self.ref, self.epoch)
         if head.drain.probe == self.probe:
             return Decision(None)
-        return Decision(None, (replace(head, drain=replace(head.drain, probe=self.probe)),))
+        drain = _drain_of_next_tick(head)
+        return Decision(None, (replace(head, drain=replace(drain, probe=self.probe)),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,9 @@ class ReleaseFence:
         head = view.get(head_key(self.ref.partition))
         if head is None or head.fence.epoch != self.epoch or head.fence.holder is None:
             return Decision(None)
-        return Decision(None, (replace(head, fence=Fence(epoch=self.epoch)),))
+        # Who lets go has survived what it named: the next death is not to be blamed on that.
+        drain = replace(head.drain, probe=None)
+        return Decision(None, (replace(head, fence=Fence(epoch=self.epoch), drain=drain),))
 
 
 def held_head(view: View, ref: WorldRef, epoch: Epoch) -> Head:

@@ -89,7 +89,7 @@ class Intent(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LandedTable(Record):
+class LandingTable(Record):
     """That a table exists, and how many rows were landed in it: an empty one was lost."""
 
     table: TableId
@@ -97,7 +97,7 @@ class LandedTable(Record):
     batch: Token
 
     @property
-    def key(self) -> Key[LandedTable]:
+    def key(self) -> Key[LandingTable]:
         return landed_table_key(self.partition, self.table)
 
 
@@ -293,12 +293,12 @@ class FinishIntent:
         for part in self.intent.parts:
             before = _landed_before(view, self.storage, part)
             writes.append(replace(before, seq=max(before.seq, part.seq), tick=part.last))
-        writes += [self._landed_table(view, each) for each in self.intent.tables]
+        writes += [self._tallied(view, each) for each in self.intent.tables]
         return Decision(None, tuple(writes))
 
-    def _landed_table(self, view: View, added: IntentTable) -> LandedTable:
+    def _tallied(self, view: View, added: IntentTable) -> LandingTable:
         before = view.get(landed_table_key(self.stream, added.table))
-        return LandedTable(
+        return LandingTable(
             partition=self.stream,
             table=added.table,
             rows=added.rows + (0 if before is None else before.rows),
@@ -319,8 +319,8 @@ def intent_key(landing: Partition, batch: Token) -> Key[Intent]:
     return Key(landing, f"intent/{batch}", Intent)
 
 
-def landed_table_key(landing: Partition, table: TableId) -> Key[LandedTable]:
-    return Key(landing, f"landed/{table}", LandedTable)
+def landed_table_key(landing: Partition, table: TableId) -> Key[LandingTable]:
+    return Key(landing, f"landed/{table}", LandingTable)
 
 
 def _head(view: View, landing: Partition) -> LandingHead:

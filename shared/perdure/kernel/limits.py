@@ -32,11 +32,15 @@ BODY_PACKED_BYTES_MAX: Final = 100 * BODY_CHUNK_BYTES
 DEFLATE_ABOVE_BYTES: Final = 1_024
 """Bodies above this are deflated. Source: DynamoDB bills writes in units of 1 KB."""
 
+ITEM_BYTES: Final = len("pkskrevtokbody") + 21 + 36 + 1
+"""Bytes of a stored record beside its key and body: names of attributes, revision, token, and
+the tag of its body. Source: DynamoDB item sizes."""
+
 HEAD_BYTES_MAX: Final = 1_024
-"""Bytes of a head with its key: one write unit. Source: DynamoDB write unit of 1 KB."""
+"""Bytes of a head as it is stored: one write unit. Source: DynamoDB write unit of 1 KB."""
 
 PAGE_BYTES_MAX: Final = 1_024
-"""Bytes up to which a page is appended to: one write unit."""
+"""Bytes up to which a page, as it is stored, is appended to: one write unit."""
 
 PAGE_ENTRY_BYTES_MAX: Final = 64
 """Bytes of a fresh entry: `[seq,group,count],` with numbers of nineteen digits."""
@@ -108,6 +112,10 @@ further ahead than this was written by a wrong clock and counts as expired."""
 
 PROBE_FROM_STARTS: Final = 3
 """Deaths of a tick's writers from which the writer names what it is about to apply."""
+
+CULPRITS_MAX: Final = 4
+"""Commands of one tick that are remembered as deadly. Source: HEAD_BYTES_MAX; each costs its
+tick several writers, between which a stalled world waits."""
 
 STALLED_FROM_STARTS: Final = 6
 """Deaths in compute from which a world is reported `stalled`."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
+from perdure.kernel import limits
 from perdure.kernel.canonical import canonical
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Partition, Seq, Sequence
@@ -29,6 +32,11 @@ class PageEntry:
     open: Ranges | None = None
     attempts: int = 0
     world: Partition | None = None
+
+    @property
+    def place(self) -> tuple[Partition | None, Seq, int, int]:
+        """What tells the entry from the others of its page."""
+        return (self.world, self.seq, self.group, self.attempts)
 
     def spelled(self) -> list[Any]:
         """Return the entry as a list without its trailing defaults: sixty-four fit a page."""
@@ -58,27 +66,60 @@ class PageEntry:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Page(Record):
-    """Commands still open at one tick and priority."""
+    """Commands still open at one tick and priority.
+
+    ``spelled`` are the entries as canonical JSON: an admission that adds one more to the
+    last page used reads none of the others.
+    """
 
     name: PageName
-    entries: tuple[PageEntry, ...]
+    spelled: bytes
+
+    @classmethod
+    def of(cls, partition: Partition, name: PageName, entries: Iterable[PageEntry] = ()) -> Self:
+        """Make a page of entries."""
+        spelled = canonical([entry.spelled() for entry in entries])
+        return cls(partition=partition, name=name, spelled=spelled)
+
+    @cached_property
+    def entries(self) -> tuple[PageEntry, ...]:
+        """The entries. Raises Corrupt."""
+        try:
+            return tuple(PageEntry.read(*held) for held in json.loads(self.spelled))
+        except (TypeError, ValueError) as error:
+            raise Corrupt(
+                expected=f"a page at {self.partition} {self.name.sort}", found=str(error)
+            ) from error
 
     @property
     def key(self) -> Key[Page]:
         return page_key(self.partition, self.name)
 
+    @property
+    def has_room(self) -> bool:
+        """Say whether one more fresh entry keeps the page within one write unit."""
+        # Brackets within entries only make the count too high, and a new page too early.
+        if self.spelled.count(b"[") > limits.PAGE_ENTRIES_MAX:
+            return False
+        size = len(self.partition) + len(self.name.sort) + len(self.spelled) + limits.ITEM_BYTES
+        return size + limits.PAGE_ENTRY_BYTES_MAX <= limits.PAGE_BYTES_MAX
+
+    def appended(self, entry: PageEntry) -> Page:
+        """Return the page with one more entry."""
+        comma = b"," if len(self.spelled) > len(b"[]") else b""
+        spelled = self.spelled[:-1] + comma + canonical(entry.spelled()) + b"]"
+        return Page(partition=self.partition, name=self.name, spelled=spelled)
+
     def body(self) -> bytes:
-        return canonical([entry.spelled() for entry in self.entries])
+        return self.spelled
 
     @classmethod
     def read(cls, partition: Partition, sort: str, body: bytes) -> Self:
-        try:
-            entries = tuple(PageEntry.read(*held) for held in json.loads(body))
-            return cls(partition=partition, name=PageName.parse(sort), entries=entries)
-        except (TypeError, ValueError) as error:
-            raise Corrupt(expected=f"a page at {partition} {sort}", found=str(error)) from error
+        if not (body.startswith(b"[") and body.endswith(b"]")):
+            raise Corrupt(expected=f"a page at {partition} {sort}", found=repr(body[:60]))
+        return cls(partition=partition, name=PageName.parse(sort), spelled=body)
 
 
 def page_key(world: Partition, name: PageName) -> Key[Page]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from perdure.kernel import limits, ranges
-from perdure.kernel.errors import DrainStale, SchemaMismatch, StaleWriter
+from perdure.kernel.errors import Contended, DrainStale, SchemaMismatch, StaleWriter
 from perdure.kernel.fence import held_head
 from perdure.kernel.ids import (
     EntityId,
@@ -36,7 +36,7 @@ from perdure.kernel.records import (
 )
 from perdure.kernel.upkeep import Schedule, schedule_key
 from perdure.kernel.view import Decision, Reads, Removed, View, Write
-from perdure.kernel.wake import UNREAD_MS, appended, woken
+from perdure.kernel.wake import UNREAD_MS, appended, existing_head, woken
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class DrainedEntry:
     """What a drain found in one page entry, and what the tick did with it.
 
     ``held`` was open in the entry; ``settled`` of it is done with, ``moved`` of it is tried
-    again later; the rest stays where it is.
+    again later; the rest stays where it is. An entry is known in its page by where its
+    commands were admitted and by the attempts they have had.
     """
 
     world: Partition | None
@@ -53,6 +54,11 @@ class DrainedEntry:
     held: Ranges
     settled: Ranges = ()
     moved: Ranges = ()
+    attempts: int = 0
+
+    @property
+    def place(self) -> tuple[Partition | None, Seq, int, int]:
+        return (self.world, self.seq, self.group, self.attempts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +129,11 @@ class Publish:
         known = view.get(manifest_key(self.ref.partition, self.tick))
         if known is not None:
             return Decision(self._known(view, known))
+        if existing_head(view, self.ref).published >= self.tick:
+            raise Contended(
+                expected=f"manifest {self.tick} of a world that has published it",
+                found="none yet: a running commit was seen in part",
+            )
         head = held_head(view, self.ref, self.epoch)
         if head.published != self.tick - 1:
             raise StaleWriter(
@@ -151,10 +162,7 @@ class Publish:
             self._advanced(head, manifest, now), "published", _facts(manifest), now
         )
         after, hints = self._woken(view, after, now)
-        again = (
-            Page(partition=self.ref.partition, name=page.name, entries=page.entries)
-            for page in self.moved
-        )
+        again = (Page.of(self.ref.partition, page.name, page.entries) for page in self.moved)
         return Decision(
             Published(manifest, after), (after, manifest, entry, *pages, *again, *hints)
         )
@@ -171,21 +179,21 @@ class Publish:
 
     def _settle(self, view: View, head: Head) -> tuple[Ranges, Ranges, list[Write]]:
         """Check what was drained against the pages as they are, and take it out of them."""
-        settled: Ranges = ()
-        cancelled: Ranges = ()
+        settled: list[Ranges] = []
+        cancelled: list[Ranges] = []
         writes: list[Write] = []
         for drained in self.drained:
             page = view.get(page_key(self.ref.partition, drained.name))
             entries: list[PageEntry] = []
-            by_place = {(each.world, each.seq, each.group): each for each in drained.entries}
+            by_place = {each.place: each for each in drained.entries}
             for entry in page.entries if page is not None else ():
-                done = by_place.pop((entry.world, entry.seq, entry.group), None)
+                done = by_place.pop(entry.place, None)
                 if done is None:
                     entries.append(entry)
                     continue
                 rest, dropped = _rest(entry, done, head)
-                settled = ranges.union(settled, done.settled)
-                cancelled = ranges.union(cancelled, dropped)
+                settled.append(done.settled)
+                cancelled.append(dropped)
                 if rest:
                     whole = rest == done.held and entry.open is None
                     entries.append(entry if whole else replace(entry, open=rest))
@@ -197,9 +205,9 @@ class Publish:
                 )
             if page is not None and tuple(entries) != page.entries:
                 writes.append(
-                    replace(page, entries=tuple(entries)) if entries else Removed(page.key)
+                    Page.of(page.partition, page.name, entries) if entries else Removed(page.key)
                 )
-        return settled, cancelled, writes
+        return ranges.union(*settled), ranges.union(*cancelled), writes
 
     def _advanced(self, head: Head, manifest: Manifest, now: Instant) -> Head:
         gone = ranges.size(ranges.from_sequence(manifest.settled, head.cancelled_below))

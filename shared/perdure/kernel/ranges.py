@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from perdure.kernel.ids import Sequence
 
@@ -41,10 +42,10 @@ def contains(held: Ranges, sequence: int) -> bool:
     return index >= 0 and held[index][0] <= sequence <= held[index][1]
 
 
-def union(left: Ranges, right: Ranges) -> Ranges:
-    """Return what is in either."""
+def union(*many: Ranges) -> Ranges:
+    """Return what is in any of ``many``."""
     folded: list[tuple[Sequence, Sequence]] = []
-    for first, last in sorted((*left, *right)):
+    for first, last in sorted(chain.from_iterable(many)):
         if folded and first <= folded[-1][1] + 1:
             folded[-1] = (folded[-1][0], max(folded[-1][1], last))
         else:
@@ -55,7 +56,7 @@ def union(left: Ranges, right: Ranges) -> Ranges:
 def difference(left: Ranges, right: Ranges) -> Ranges:
     """Return what is in ``left`` and not in ``right``."""
     rest: list[tuple[Sequence, Sequence]] = []
-    index = 0
+    index = max(0, bisect_right(right, (left[0][0], 2**63)) - 1) if left else 0
     for first, last in left:
         start = int(first)
         while index < len(right) and right[index][1] < start:
@@ -69,6 +70,11 @@ def difference(left: Ranges, right: Ranges) -> Ranges:
         if start <= last:
             rest.append((Sequence(start), last))
     return tuple(rest)
+
+
+def common(left: Ranges, right: Ranges) -> Ranges:
+    """Return what is in both."""
+    return difference(left, difference(left, right))
 
 
 def covers(left: Ranges, right: Ranges) -> bool:

@@ -9,7 +9,7 @@ from perdure.kernel.errors import Corrupt, NotFound
 from perdure.kernel.ids import Instant, Partition, StorageId, TableId, Tick
 from perdure.kernel.landing import (
     CONSUMER,
-    LandedTable,
+    LandingTable,
     landed_table_key,
     landing_start,
 )
@@ -184,10 +184,10 @@ class FindTables:
 
     def decide(
         self, view: View, now: Instant
-    ) -> Decision[dict[TableId, tuple[Signature, LandedTable | None]]]:
+    ) -> Decision[dict[TableId, tuple[Signature, LandingTable | None]]]:
         catalog = catalog_partition(self.storage)
         landing = landing_partition(self.storage)
-        found: dict[TableId, tuple[Signature, LandedTable | None]] = {}
+        found: dict[TableId, tuple[Signature, LandingTable | None]] = {}
         for table in self.tables:
             signature = view.peek(signature_key(catalog, table))
             if signature is None:

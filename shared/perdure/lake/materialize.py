@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from perdure.kernel import limits
 from perdure.kernel.batch import StoredCommand
 from perdure.kernel.canonical import canonical
 from perdure.kernel.component import Component, ComponentType, Registry, checked_value
 from perdure.kernel.errors import InvalidValue, UnknownComponent
 from perdure.lake.entity import WITH_VALUES, Kind
+from perdure.lake.plain import are_plain_values, fit_column, plain_fields
 
 _EXACT: Final[Mapping[str, type]] = {"int64": int, "float64": float, "bool": bool, "string": str}
 
@@ -30,7 +30,7 @@ def kinds_of(commands: Sequence[StoredCommand]) -> list[Kind]:
     last: Mapping[str, str] | None = None
     number = 0
     kinds = []
-    for command in commands:
+    for index, command in enumerate(commands):
         operation, types = command.operation, command.types
         if types is not last:
             # A batch's commands share the object, so its content is looked at once.
@@ -42,6 +42,7 @@ def kinds_of(commands: Sequence[StoredCommand]) -> list[Kind]:
         if kind is None:
             kind = Kind(name, {each: types.get(each) for each in named})
             known[name, named, number] = kind
+        kind.indexes.append(index)
         kinds.append(kind)
     return kinds
 
@@ -53,25 +54,24 @@ def unfit(
 
     Tells the kinds the types of their components on the way.
     """
-    members: dict[int, tuple[Kind, list[int]]] = {}
-    for index, kind in enumerate(kinds):
-        if kind.operation in WITH_VALUES:
-            members.setdefault(id(kind), (kind, []))[1].append(index)
     found: list[Exception | None] = [None] * len(commands)
-    for kind, indexes in members.values():
+    for kind in {id(each): each for each in kinds}.values():
+        if kind.operation not in WITH_VALUES:
+            continue
         types: list[ComponentType] = []
         for name, fingerprint in kind.named.items():
             errors: Mapping[int, Exception]
             try:
                 model = registry.exact(name, fingerprint or "")
             except UnknownComponent as unknown:
-                errors = dict.fromkeys(range(len(indexes)), unknown)
+                errors = dict.fromkeys(range(len(kind.indexes)), unknown)
             else:
                 types.append(model.component)
-                stored = [commands[each].operation["components"][name] for each in indexes]
+                stored = [commands[each].operation["components"][name] for each in kind.indexes]
                 errors = failures(model, stored)
             for place, error in errors.items():
-                found[indexes[place]] = found[indexes[place]] or error
+                index = kind.indexes[place]
+                found[index] = found[index] or error
         kind.types = tuple(types)
     return found
 
@@ -92,6 +92,9 @@ def failures(model: type[Component], stored: Sequence[Any]) -> dict[int, Excepti
 
 
 def _fit(model: type[Component], stored: Sequence[Any]) -> bool:
+    plain = plain_fields(model)
+    if plain is not None:
+        return are_plain_values(plain, stored)
     try:
         decoded = _many(model).validate_python(stored)
     except Exception:  # noqa: BLE001  # each value is asked again by itself, and gives its reason
@@ -116,10 +119,10 @@ def _failure(model: type[Component], stored: Any) -> Exception | None:
         value = checked_value(model, stored)
         if _same(model, [stored], [value]):
             return None
-        return InvalidValue(
-            expected=f"{model.__name__} as {canonical(value).decode()}",
-            found=canonical(stored).decode(),
-        )
+        spelled, found = canonical(value).decode(), canonical(stored).decode()
+        if spelled == found:
+            return InvalidValue(expected=f"{model.__name__} in text UTF-8 can spell", found=found)
+        return InvalidValue(expected=f"{model.__name__} as {spelled}", found=found)
     except Exception as error:  # noqa: BLE001  # returned: its kind decides the command's fate
         return error
 
@@ -130,21 +133,21 @@ def _same(
     """Say whether the decoded values spell the stored bytes, and fit their columns."""
     columns = _columns(model)
     return set(map(len, stored)) == {len(columns)} and all(
-        _same_column([each[name] for each in stored], [each[name] for each in values], logical)
-        for name, logical in columns
+        _same_column([each[name] for each in stored], [each[name] for each in values], exact)
+        for name, exact in columns
     )
 
 
 @cache
-def _columns(model: type[Component]) -> tuple[tuple[str, str], ...]:
+def _columns(model: type[Component]) -> tuple[tuple[str, type], ...]:
     fields = zip(model.model_fields, model.component.columns, strict=True)
-    return tuple((name, column.logical) for name, column in fields)
+    return tuple((name, _EXACT[column.logical]) for name, column in fields)
 
 
-def _same_column(stored: list[Any], decoded: list[Any], logical: str) -> bool:
+def _same_column(stored: list[Any], decoded: list[Any], exact: type) -> bool:
     """Compare values, and what ``==`` forgives: 1 for 1.0 or True, and -0.0 for 0.0."""
     kinds = set(map(type, stored))
-    if not kinds <= {_EXACT[logical], NoneType}:
+    if not kinds <= {exact, NoneType}:
         return False
     if not all(map(is_, stored, decoded)) and (
         stored != decoded
@@ -153,19 +156,4 @@ def _same_column(stored: list[Any], decoded: list[Any], logical: str) -> bool:
     ):
         return False
     held = [each for each in stored if each is not None] if NoneType in kinds else stored
-    match logical:
-        case "int64" if held:
-            return bool(min(held) >= limits.INTEGER_MIN and max(held) <= limits.INTEGER_MAX)
-        case "string":
-            return _encodes(held)
-        case _:
-            return True
-
-
-def _encodes(texts: list[str]) -> bool:
-    """Say whether texts fit a column: a lone surrogate is JSON, but no UTF-8."""
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return fit_column(exact, held)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -16,32 +17,37 @@ from perdure.lake.state import Rows, WorldState
 
 def merged(before: WorldState, touched: Mapping[int, Entity]) -> WorldState:
     """Return the state before with the touched entities as they are now."""
-    gone: dict[TableId, list[int]] = {}
-    arrived: dict[TableId, tuple[Shape, list[int], list[Entity]]] = {}
     tables = [each.shape.table for each in before.ordered]
+    gone: defaultdict[TableId, list[int]] = defaultdict(list)
+    arrived: defaultdict[TableId, list[int]] = defaultdict(list)
+    shapes: dict[TableId, Shape] = {}
     for entity_id in sorted(touched):
-        entity = touched[entity_id]
-        shape, values, home, _ = entity
-        table = None if shape is None else shape.table
-        if home >= 0 and tables[home] != table:
-            gone.setdefault(tables[home], []).append(entity_id)
-        elif not values and home >= 0:
+        shape, values, home, _ = touched[entity_id]
+        if shape is None:
+            if home >= 0:
+                gone[tables[home]].append(entity_id)
             continue
-        if shape is not None:
-            _, ids, entities = arrived.setdefault(shape.table, (shape, [], []))
-            ids.append(entity_id)
-            entities.append(entity)
+        table = shape.table
+        if home >= 0 and tables[home] != table:
+            gone[tables[home]].append(entity_id)
+        elif home >= 0 and not values:
+            continue
+        shapes[table] = shape
+        arrived[table].append(entity_id)
     return before.merged(
         {table: np.array(ids, np.int64) for table, ids in gone.items()},
-        [Rows(shape, _rows(before, shape, ids, each)) for shape, ids, each in arrived.values()],
+        [
+            Rows(shapes[table], _rows(before, shapes[table], ids, touched))
+            for table, ids in arrived.items()
+        ],
     )
 
 
 def _rows(
-    before: WorldState, shape: Shape, ids: Sequence[int], entities: Sequence[Entity]
+    before: WorldState, shape: Shape, ids: Sequence[int], touched: Mapping[int, Entity]
 ) -> pa.Table:
     """Return whole rows of entities that have ``shape`` now."""
-    _, values, *where = zip(*entities, strict=True)
+    _, values, *where = zip(*map(touched.__getitem__, ids), strict=True)
     homes, rows = np.array(where, np.int64)
     columns = [pa.array(ids, pa.int64())]
     for each in shape.types:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
 from typing import Final
@@ -26,6 +26,7 @@ from perdure.kernel.landing import (
 from perdure.kernel.places import WorldRef
 from perdure.kernel.reading import FindManifests, FindTables, FindWorld
 from perdure.kernel.records import Manifest, Signature, TableRows, World
+from perdure.lake.expire import expire
 from perdure.lake.iceberg import Lake, Verdict, append, head_of, verdict
 from perdure.lake.objects import ObjectStore
 from perdure.lake.scan import holds_rows
@@ -177,6 +178,7 @@ class Landing:
                 stretches, waiting = await self._chosen(waiting, bounds)
                 if stretches:
                     landed += await term.land(new_token(), stretches)
+            await term.trim(landed.tables)
         finally:
             await self.authority.execute(ReleaseLandingFence(self.storage, grip.epoch))
         return landed
@@ -269,6 +271,12 @@ class _Term:
             ticks=sum(part.last - part.first + 1 for part in intent.parts),
             worlds=frozenset(part.world for part in intent.parts),
         )
+
+    async def trim(self, tables: Iterable[TableId]) -> None:
+        """Expire old snapshots of tables, while the fence is held and no intent is open."""
+        for signature in (await self._signatures(sorted(tables))).values():
+            opened = await asyncio.to_thread(self.landing.lake.created, signature)
+            await asyncio.to_thread(expire, opened)
 
     async def _signatures(self, tables: Sequence[TableId]) -> dict[TableId, Signature]:
         find = FindTables(self.landing.storage, tuple(tables))
