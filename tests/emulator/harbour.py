@@ -18,4 +18,9 @@ class Cargo(Component):
     tons: int
 
 
+@app.component
+class Note(Component):
+    text: str
+
+
 app.include("tests.emulator.drift")

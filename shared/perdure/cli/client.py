@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
+from urllib.parse import quote
 
 import click
 
 from perdure.cli.lazy import loaded
+from perdure.kernel.ids import checked_id
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
@@ -62,6 +64,14 @@ def patiently(send: Callable[[], R], pause_of: Callable[[R], str | None]) -> R:
         if pause is None or time.monotonic() + float(pause) > until:
             return answer
         time.sleep(float(pause))
+
+
+def path_of(world: str, *more: str) -> str:
+    """Return the path of a world, or of something in it. Raises InvalidId."""
+    checked = [checked_id(world, what="a world id")]
+    checked += [checked_id(each, what="an id") for each in more[1:]]
+    parts = ["v1", "worlds", checked[0], *more[:1], *checked[1:]]
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
 class Place:
