@@ -16,6 +16,7 @@ import uvicorn
 from perdure.api.settings import local
 from perdure.api.wiring import made
 from perdure.kernel.errors import InvalidValue, StoreUnavailable
+from perdure.runtime.app import load_app
 from perdure_emulator import schedule, template
 from perdure_emulator.gateway import Gateway
 from perdure_emulator.sandboxes import placed
@@ -46,7 +47,9 @@ def dev(root: Path, port: int, app: str | None, speed: float, template_path: Pat
     """Run every function on loopback, without any cloud."""
     if speed <= 0:
         raise click.BadParameter("must be above 0", param_hint="--speed")
-    chosen = made(local(root, app=app))
+    chosen = local(root, app=app)
+    load_app(chosen.app)
+    made(chosen)
     os.environ.update(chosen.environment())
     deployment = template.read(template_path or found_template())
     with _bound(port) as listening:
@@ -71,13 +74,17 @@ async def serve(deployment: template.Template, listening: socket.socket, *, spee
         server_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    schedules = asyncio.create_task(schedule.run(sandboxes.values(), speed=speed))
+    schedules: asyncio.Task[None] | None = None
     try:
+        for sandbox in sandboxes.values():
+            await sandbox.open()
+        schedules = asyncio.create_task(schedule.run(sandboxes.values(), speed=speed))
         await _Server(config, f"http://{HOST}:{listening.getsockname()[1]}").serve([listening])
     finally:
-        schedules.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await schedules
+        if schedules is not None:
+            schedules.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await schedules
         for sandbox in sandboxes.values():
             await sandbox.close()
 

@@ -49,6 +49,10 @@ class Runs(Protocol):
 
     function: Function
 
+    async def open(self) -> None:
+        """Open at the start what must be there. Raises PerdureError."""
+        ...
+
     async def invoke(self, event: Mapping[str, Any], *, seconds_max: float) -> dict[str, Any]:
         """Return the handler's reply. Raises TimedOut, and what the handler raises."""
         ...
@@ -62,6 +66,9 @@ class InLoop:
     def __init__(self, function: Function) -> None:
         self.function = function
         self._sandbox: Sandbox[Any] = loaded(function).sandbox
+
+    async def open(self) -> None:
+        await self._sandbox.opened()
 
     async def invoke(self, event: Mapping[str, Any], *, seconds_max: float) -> dict[str, Any]:
         context = _context(self.function, seconds_max)
@@ -83,6 +90,10 @@ class InThread:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=function.folder)
         self._module: ModuleType | None = None
 
+    async def open(self) -> None:
+        # By the first event: Arrow takes its time, and the storage is opened beside it anyway.
+        _check_file(self.function)
+
     async def invoke(self, event: Mapping[str, Any], *, seconds_max: float) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
         running = loop.run_in_executor(self._thread, self._handle, event, seconds_max)
@@ -98,7 +109,6 @@ class InThread:
         self._thread.shutdown()
 
     def _handle(self, event: Mapping[str, Any], seconds_max: float) -> dict[str, Any]:
-        # Imported by the first event, in the thread: Arrow takes its time.
         if self._module is None:
             self._module = loaded(self.function)
         handler = getattr(self._module, self.function.handler)
@@ -117,13 +127,19 @@ def placed(function: Function) -> Runs:
 
 def loaded(function: Function) -> ModuleType:
     """Import a handler file by its path. Raises InvalidValue."""
+    _check_file(function)
     name = f"perdure_function_{function.folder}"
     spec = importlib.util.spec_from_file_location(name, function.file)
-    if spec is None or spec.loader is None or not function.file.is_file():
-        raise InvalidValue(expected=f"a handler file {function.file}", found="none")
+    assert spec is not None, "a file that ends in .py has a loader"
+    assert spec.loader is not None, "a file that ends in .py has a loader"
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def _check_file(function: Function) -> None:
+    if not function.file.is_file():
+        raise InvalidValue(expected=f"a handler file {function.file}", found="none")
 
 
 def _context(function: Function, seconds_max: float) -> Context:

@@ -107,7 +107,7 @@ def test_patience_ends_and_says_that_asking_again_may_help():
     perdure = PerdureFake()
     perdure.refusals = [
         httpx.Response(
-            503, headers={"Retry-After": "30"}, json={"code": "fence_held", "detail": "…"}
+            409, headers={"Retry-After": "30"}, json={"code": "fence_held", "detail": "…"}
         )
     ] * 10
     pauses: list[float] = []

@@ -7,11 +7,14 @@ import binascii
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 from perdure.kernel.errors import InvalidJson, TooLarge
 
 JSON: Final = "application/json"
+
+_TIME: Final = "%d/%b/%Y:%H:%M:%S +0000"
 
 BODY_BYTES_MAX: Final = 10_000_000
 """Bytes of a body. Source: API Gateway HTTP API, payload size, 10 MB."""
@@ -140,6 +143,7 @@ def http_event(  # noqa: PLR0913  # the parts of an HTTP request
             "requestId": request_id,
             "routeKey": route_key,
             "stage": "$default",
+            "time": datetime.fromtimestamp(at_ms / 1_000, UTC).strftime(_TIME),
             "timeEpoch": at_ms,
         },
         "isBase64Encoded": text is None,

@@ -33,6 +33,7 @@ class Settings:
     app: str = APP_DEFAULT
     dynamodb_endpoint: str | None = None
     s3_endpoint: str | None = None
+    glue_endpoint: str | None = None
 
     @property
     def backend(self) -> Backend:
@@ -87,6 +88,7 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
         app=variables.get(APP, APP_DEFAULT),
         dynamodb_endpoint=variables.get("AWS_ENDPOINT_URL_DYNAMODB") or everywhere,
         s3_endpoint=variables.get("AWS_ENDPOINT_URL_S3") or everywhere,
+        glue_endpoint=variables.get("AWS_ENDPOINT_URL_GLUE") or everywhere,
     )
 
 

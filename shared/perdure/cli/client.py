@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
+from urllib.parse import quote
 
 import click
 
 from perdure.cli.lazy import loaded
+from perdure.kernel.ids import checked_id
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
+
+PATIENCE_SECONDS: Final = 75
+"""How long a request is repeated that may succeed later: longer than a dead writer's lease."""
 
 Query = Mapping[str, str | int | None]
 
@@ -32,7 +39,7 @@ class Client(Protocol):
     ) -> Any:
         """Return the JSON of a good answer. ``key`` is the Idempotency-Key.
 
-        Asks again, a few times, what may succeed later. Raises Answered.
+        Asks again for a while what may succeed later. Raises Answered.
         """
         ...
 
@@ -46,6 +53,25 @@ class Answered(Exception):
         super().__init__(f"{problem['code']}: {problem['detail']}")
         self.code: str = problem["code"]
         self.may_pass = may_pass or problem.get("status", 0) >= 500
+
+
+def patiently(send: Callable[[], R], pause_of: Callable[[R], str | None]) -> R:
+    """Send until the answer names no pause after which to ask again, or patience ends."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        answer = send()
+        pause = pause_of(answer)
+        if pause is None or time.monotonic() + float(pause) > until:
+            return answer
+        time.sleep(float(pause))
+
+
+def path_of(world: str, *more: str) -> str:
+    """Return the path of a world, or of something in it. Raises InvalidId."""
+    checked = [checked_id(world, what="a world id")]
+    checked += [checked_id(each, what="an id") for each in more[1:]]
+    parts = ["v1", "worlds", checked[0], *more[:1], *checked[1:]]
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
 class Place:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, Final
-from urllib.parse import quote
 
 import click
 
 from perdure.api.decoding import strict_json
 from perdure.cli import show
-from perdure.cli.client import Answered, Place, placed
+from perdure.cli.client import Answered, Place, path_of, placed
 from perdure.cli.progress import progress
 from perdure.kernel import limits
 from perdure.kernel.batch import split
 from perdure.kernel.canonical import canonical
+from perdure.kernel.errors import InvalidBatch
 from perdure.kernel.operations import parsed_commands
 
 BATCH_BYTES: Final = limits.BATCH_BYTES_MAX - limits.COMMAND_BYTES_MAX
@@ -40,7 +40,7 @@ def submit(
     batches = list(cut(raw))
     prefix = uuid.uuid4().hex if batch_id is None else batch_id
     receipts: list[dict[str, Any]] = []
-    path = f"/v1/worlds/{quote(world_id, safe='')}/commands"
+    path = path_of(world_id, "commands")
     with place.client() as client, progress(hidden=as_json) as bar:
         task = bar.add_task("submitting", total=len(raw))
         for number, batch in enumerate(batches):
@@ -61,7 +61,7 @@ def submit(
         show.as_json({"batch_id": prefix, "batches": len(batches), "receipts": receipts})
         return
     columns = ("command_id", "sequence", "entity_id", "tick", "priority", "status")
-    show.table(receipts[:SHOWN_MAX], columns, empty="nothing to submit")
+    show.table(receipts[:SHOWN_MAX], columns, empty="none")
     click.echo(f"{len(receipts)} commands in {len(batches)} batches, --batch-id {prefix}")
 
 
@@ -94,6 +94,8 @@ def read_commands(text: bytes) -> list[Any]:
         raw = strict_json(text)
     else:
         raw = [strict_json(line) for line in text.splitlines() if line.strip()]
+    if not raw:
+        raise InvalidBatch(expected="at least one command", found="none")
     parsed_commands(raw)
     return list(raw)
 
@@ -122,7 +124,7 @@ def _by_bytes(raw: Sequence[Any]) -> Iterator[list[Any]]:
 
 
 def _asked(method: str, world_id: str, command_id: str, place: Place, *, as_json: bool) -> None:
-    path = f"/v1/worlds/{quote(world_id, safe='')}/commands/{quote(command_id, safe='')}"
+    path = path_of(world_id, "commands", command_id)
     with place.client() as client:
         status = client.ask(method, path)
     if as_json:

@@ -16,10 +16,9 @@ from perdure.api.gateway import http_event
 from perdure.api.sandbox import Sandbox
 from perdure.api.settings import local
 from perdure.api.wiring import api, existing, made
-from perdure.cli.client import Answered, Query
+from perdure.cli.client import Answered, Query, patiently
 from perdure.cli.lazy import loaded
-
-TRIES_MAX: Final = 5
+from perdure.runtime.app import load_app
 
 SLICE_SECONDS: Final = 5.0
 """What one call of a run of ticks may take, so that progress is seen."""
@@ -47,6 +46,8 @@ class Embedded:
 
     def __init__(self, root: Path, *, app: str | None = None, make: bool = False) -> None:
         chosen = local(root, app=app)
+        # At once, so that a name misspelled makes no directory.
+        load_app(chosen.app)
         self._settings = made(chosen) if make else existing(chosen)
         self._thin: Sandbox[Any] | None = None
         self._lake: Sandbox[Any] | None = None
@@ -69,13 +70,10 @@ class Embedded:
             request_id=str(uuid.uuid4()),
         )
         sandbox = self._lake_side() if path.endswith(LAKE) else self._thin_side()
-        reply = sandbox.handler(event, Context())
-        for _ in range(TRIES_MAX - 1):
-            pause = reply["headers"].get("retry-after")
-            if pause is None:
-                break
-            time.sleep(int(pause))
-            reply = sandbox.handler(event, Context())
+        reply = patiently(
+            lambda: sandbox.handler(event, Context()),
+            lambda answered: answered["headers"].get("retry-after"),
+        )
         answer = json.loads(reply["body"])
         if reply["statusCode"] >= 400:
             raise Answered(answer, may_pass="retry-after" in reply["headers"])

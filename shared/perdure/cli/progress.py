@@ -7,13 +7,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 def progress(*, hidden: bool) -> Progress:
-    """Return a bar on standard error; ``hidden`` where a program reads."""
+    """Return a bar on standard error, if that is a terminal and it is not to be ``hidden``."""
+    console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
-        disable=hidden,
+        console=console,
+        disable=hidden or not console.is_terminal,
         transient=True,
     )

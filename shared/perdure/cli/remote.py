@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, Final
 
 import click
 import httpx
 
-from perdure.cli.client import Answered, Query
+from perdure.cli.client import Answered, Query, patiently
 
-TRIES_MAX: Final = 8
 CONNECT_SECONDS: Final = 10.0
 READ_SECONDS: Final = 60.0
 """Twice what API Gateway gives an integration."""
@@ -40,13 +38,11 @@ class Remote:
     ) -> Any:
         given = {name: value for name, value in (query or {}).items() if value is not None}
         headers = {} if key is None else {"idempotency-key": key}
-        for _ in range(TRIES_MAX - 1):
-            reply = self._sent(method, path, params=given, json=body, headers=headers)
-            pause = reply.headers.get("retry-after")
-            if pause is None:
-                return _decided(reply)
-            time.sleep(float(pause))
-        return _decided(self._sent(method, path, params=given, json=body, headers=headers))
+        reply = patiently(
+            lambda: self._sent(method, path, params=given, json=body, headers=headers),
+            lambda answered: answered.headers.get("retry-after"),
+        )
+        return _decided(reply)
 
     def close(self) -> None:
         self._http.close()

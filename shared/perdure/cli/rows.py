@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
 
 import click
 
 from perdure.cli import show
-from perdure.cli.client import Client, Place, Query, placed
+from perdure.cli.client import Client, Place, Query, path_of, placed
 
 
 @click.command()
@@ -48,7 +47,7 @@ def query(  # noqa: PLR0913  # the options of the command
         "where": where,
     }
     with place.client() as client:
-        page = _read(client, f"/v1/worlds/{quote(world_id, safe='')}/entities", asked, limit)
+        page = _read(client, path_of(world_id, "entities"), asked, limit)
     if as_json:
         show.as_json(page)
         return

@@ -22,7 +22,7 @@ def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, empty: s
     if not held:
         click.echo(empty)
         return
-    shown = Table(*(column.replace("_", " ") for column in columns), box=None, pad_edge=False)
+    shown = Table(*columns, box=None, pad_edge=False)
     for row in held:
         shown.add_row(*(_cell(row.get(column)) for column in columns))
     console().print(shown)
@@ -34,7 +34,7 @@ def facts(value: Mapping[str, Any]) -> None:
     shown.add_column(style="dim")
     shown.add_column(overflow="fold")
     for name, each in value.items():
-        shown.add_row(name.replace("_", " "), _cell(each))
+        shown.add_row(name, _cell(each))
     console().print(shown)
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import uuid
 from typing import Any
-from urllib.parse import quote
 
 import click
 
 from perdure.cli import show
-from perdure.cli.client import Place, placed
+from perdure.cli.client import Place, path_of, placed
 from perdure.cli.progress import progress
 
 COUNTED = ("ticks", "applied", "rejected")
@@ -27,7 +26,7 @@ def tick(
     if ticks is not None and to_tick is not None:
         raise click.UsageError("--ticks or --to-tick, not both")
     body = {"ticks": ticks or 1} if to_tick is None else {"to_tick": to_tick}
-    path = f"/v1/worlds/{quote(world_id, safe='')}"
+    path = path_of(world_id)
     # The same key on every call: together they run as many ticks as were asked for.
     key = uuid.uuid4().hex
     total: dict[str, Any] = dict.fromkeys(COUNTED, 0)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
 
 import click
 
 from perdure.cli import show
-from perdure.cli.client import Client, Place, placed
+from perdure.cli.client import Client, Place, path_of, placed
 from perdure.cli.durations import DURATION
 
 COLUMNS = ("world_id", "name", "status", "published_tick", "entities", "pending_commands")
@@ -64,7 +63,7 @@ def create(
 def show_world(world_id: str, place: Place, *, as_json: bool) -> None:
     """Tell what is known of WORLD."""
     with place.client() as client:
-        _told(client.ask("GET", f"/v1/worlds/{quote(world_id, safe='')}"), as_json=as_json)
+        _told(client.ask("GET", path_of(world_id)), as_json=as_json)
 
 
 @click.command()
@@ -78,7 +77,7 @@ def log(world_id: str, place: Place, *, after: int, limit: int, wait: float, as_
     with place.client() as client:
         page = client.ask(
             "GET",
-            f"/v1/worlds/{quote(world_id, safe='')}/log",
+            path_of(world_id, "log"),
             query={"after": after, "limit": limit, "wait": str(wait) if wait else None},
         )
     if as_json:
