@@ -128,7 +128,7 @@ class MemoryStore:
         for action in commit.actions:
             match action:
                 case Put():
-                    version = Version(action.revision, commit.token)
+                    version = action.version(commit.token)
                     self._records[action.key] = Stored(version, action.body)
                     if action.seen is None:
                         insort(self._sorts[action.key.partition], action.key.sort)
@@ -140,7 +140,7 @@ class MemoryStore:
 
     def _has_happened(self, commit: Commit) -> bool:
         return any(
-            self._seen(action.key) == Version(action.revision, commit.token)
+            self._seen(action.key) == action.version(commit.token)
             for action in commit.actions
             if isinstance(action, Put)
         )
