@@ -21,6 +21,7 @@ ROWS_MAX: Final = 1_000_000
 WAIT_SECONDS_MAX: Final = 20
 """Longest long poll, below the 30 seconds after which API Gateway gives up."""
 
+Status = Literal["pending", "retryable", "applied", "rejected", "dead_letter"]
 TickNumber = Annotated[int, Field(ge=0, le=limits.TICK_MAX)]
 
 
@@ -148,8 +149,9 @@ class Receipt(Reply):
     entity_id: int | None
     tick: int
     priority: int
-    status: Literal["pending", "known"]
-    """`known` in a replay, which repeats what was promised and looks no further."""
+    status: Status | Literal["known"]
+    """As of this answer, and no part of what it promises; `known` for the commands of a batch
+    of more than a thousand that is sent again."""
 
 
 class Submitted(Reply):
@@ -165,7 +167,7 @@ class Command(Reply):
     entity_id: int | None
     tick: int
     priority: int
-    status: Literal["pending", "retryable", "applied", "rejected", "dead_letter"]
+    status: Status
     attempts: int
     applied_tick: int | None
     token: str | None

@@ -29,6 +29,7 @@ from perdure.kernel.ledger import Ledger
 from perdure.kernel.log import LogEntry
 from perdure.kernel.logfeed import LogFeed
 from perdure.kernel.operations import Command
+from perdure.kernel.outcome import OutcomeOf
 from perdure.kernel.places import WorldRef
 from perdure.kernel.records import WriterMode
 from perdure.kernel.status import CommandStatus, StatusOf
@@ -173,6 +174,10 @@ class Worlds:
     async def command(self, world: str, command: str) -> CommandStatus:
         """Tell what became of a command. Raises NotFound."""
         return await self._steady(StatusOf(self.ref(world), _command_id(command)))
+
+    async def outcome(self, world: str, batch: str) -> list[CommandStatus]:
+        """Tell what became of every command of a batch, in order. Raises NotFound."""
+        return list(await self._steady(OutcomeOf(self.ref(world), BatchId(batch))))
 
     async def commands(
         self, world: str, after: str | None = None, limit: int = 100
