@@ -125,15 +125,6 @@ def test_commands_known_by_their_own_ids_are_answered_as_they_were(call, harbour
     assert again.body["receipts"] == once.body["receipts"]
 
 
-def test_large_batch_sent_again_is_known(call, harbour):
-    body = {"commands": [spawn()] * 1_001, "batch_id": "large"}
-    call("POST", COMMANDS, body)
-
-    again = call("POST", COMMANDS, body)
-
-    assert {receipt["status"] for receipt in again.body["receipts"]} == {"known"}
-
-
 def test_ledger_is_listed_page_by_page(call, harbour):
     for batch in "ab":
         call("POST", COMMANDS, {"commands": [spawn(), spawn()], "batch_id": batch})

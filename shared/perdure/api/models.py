@@ -10,6 +10,7 @@ from perdure.api.decoding import shown, typed
 from perdure.kernel import limits
 from perdure.kernel.errors import InvalidValue
 from perdure.kernel.operations import AnyCommand, parsed_commands
+from perdure.kernel.status import CommandState
 
 PAGE_DEFAULT: Final = 100
 PAGE_MAX: Final = 1_000
@@ -21,7 +22,6 @@ ROWS_MAX: Final = 1_000_000
 WAIT_SECONDS_MAX: Final = 20
 """Longest long poll, below the 30 seconds after which API Gateway gives up."""
 
-Status = Literal["pending", "retryable", "applied", "rejected", "dead_letter"]
 TickNumber = Annotated[int, Field(ge=0, le=limits.TICK_MAX)]
 
 
@@ -149,9 +149,8 @@ class Receipt(Reply):
     entity_id: int | None
     tick: int
     priority: int
-    status: Status | Literal["known"]
-    """As of this answer, and no part of what it promises; `known` for the commands of a batch
-    of more than a thousand that is sent again."""
+    status: CommandState
+    """Where the command stands when this is sent: in a replay it may have moved on."""
 
 
 class Submitted(Reply):
@@ -167,7 +166,7 @@ class Command(Reply):
     entity_id: int | None
     tick: int
     priority: int
-    status: Status
+    status: CommandState
     attempts: int
     applied_tick: int | None
     token: str | None

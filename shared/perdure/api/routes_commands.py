@@ -10,13 +10,9 @@ from perdure.api.decoding import cursor, header, resumed, shown
 from perdure.api.gateway import Request
 from perdure.api.ports import Api
 from perdure.api.routing import Route, route
-from perdure.kernel.errors import InvalidValue, NotFound
-from perdure.runtime.worlds import Submitted
+from perdure.kernel.errors import InvalidValue
 
 IDEMPOTENCY_KEY: Final = "idempotency-key"
-
-STATUSES_MAX: Final = 1_000
-"""Commands of a batch sent again whose status is looked up."""
 
 ORIGIN: Final = "http"
 """Where a command came from, as the log tells."""
@@ -39,10 +35,6 @@ async def submit_commands(
         batch_id=key if body.batch_id is None else body.batch_id,
         origin=ORIGIN,
     )
-    if submitted.replayed:
-        statuses = await _statuses(api, world, submitted)
-    else:
-        statuses = ["pending"] * len(submitted.receipts)
     return {
         "batch_id": submitted.batch_id,
         "replayed": submitted.replayed,
@@ -55,21 +47,9 @@ async def submit_commands(
                 "priority": receipt.priority,
                 "status": status,
             }
-            for receipt, status in zip(submitted.receipts, statuses, strict=True)
+            for receipt, status in zip(submitted.receipts, submitted.statuses, strict=True)
         ],
     }
-
-
-async def _statuses(api: Api, world: str, submitted: Submitted) -> list[str]:
-    """Tell what became of a batch that was admitted before, unless it is too large to look."""
-    if len(submitted.receipts) > STATUSES_MAX:
-        return ["known"] * len(submitted.receipts)
-    try:
-        return [each.status for each in await api.worlds.outcome(world, submitted.batch_id)]
-    except NotFound:
-        # Its commands were admitted one by one, in other batches, under ids of their own.
-        ids = [receipt.command_id for receipt in submitted.receipts]
-        return [(await api.worlds.command(world, each)).status for each in ids]
 
 
 @route("GET", "/v1/worlds/<world>/commands", reply=models.Commands)

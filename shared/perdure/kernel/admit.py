@@ -54,6 +54,9 @@ class Admitted:
     first_sequence: Sequence
     first_entity_id: EntityId
     published: Tick
+    seq: Seq
+    """The log entry that holds the batch."""
+
     replayed: bool = False
 
     def receipts(self) -> list[Receipt]:
@@ -117,7 +120,12 @@ class Admit:
             return Decision(self._known(keys))
         head = self._open_head(view)
         admitted = Admitted(
-            batch, batch.id, head.next_sequence, head.next_entity_id, head.published
+            batch,
+            batch.id,
+            head.next_sequence,
+            head.next_entity_id,
+            head.published,
+            Seq(head.seq + 1),
         )
         groups, pages, last_page = self._pages(view, head)
         after = replace(
@@ -170,6 +178,7 @@ class Admit:
             known.first_sequence,
             known.first_entity_id,
             known.published,
+            known.seq,
             replayed=True,
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -59,7 +58,16 @@ class Ledger:
     def decide(self, view: View, now: Instant) -> Decision[LedgerPage]:
         head = glimpsed_head(view, self.ref)
         places, after = self._places(view, head)
-        return Decision(LedgerPage(all_told(view, head, places), after))
+        found: list[CommandStatus] = []
+        lacking: list[Reads] = []
+        for batch, place in places:
+            try:
+                found.append(told(batch, place, state_of(view, head, place)))
+            except Missing as missing:
+                lacking.append(missing.reads)
+        if lacking:  # what all of them lack, in one load
+            raise Missing(Reads.union(*lacking))
+        return Decision(LedgerPage(tuple(found), after))
 
     def _places(
         self, view: View, head: Head
@@ -79,22 +87,6 @@ class Ledger:
                 if len(places) == self.limit:
                     return places, (key.seq + 1, 0) if key.seq < head.seq else None
         return places, (last + 1, 0) if last < head.seq else None
-
-
-def all_told(
-    view: View, head: Head, places: Iterable[tuple[StoredBatch, Place]]
-) -> tuple[CommandStatus, ...]:
-    """Tell what became of many commands. Raises Missing, once for what all of them lack."""
-    found: list[CommandStatus] = []
-    lacking: list[Reads] = []
-    for batch, place in places:
-        try:
-            found.append(told(batch, place, state_of(view, head, place)))
-        except Missing as missing:
-            lacking.append(missing.reads)
-    if lacking:
-        raise Missing(Reads.union(*lacking))
-    return tuple(found)
 
 
 def _admissions(view: View, world: Partition, window: range) -> list[tuple[StoredBatch, BatchKey]]:

@@ -29,10 +29,9 @@ from perdure.kernel.ledger import Ledger
 from perdure.kernel.log import LogEntry
 from perdure.kernel.logfeed import LogFeed
 from perdure.kernel.operations import Command
-from perdure.kernel.outcome import OutcomeOf
 from perdure.kernel.places import WorldRef
 from perdure.kernel.records import WriterMode
-from perdure.kernel.status import CommandStatus, StatusOf
+from perdure.kernel.status import CommandState, CommandStatus, StatusOf
 from perdure.kernel.view import Request
 
 T = TypeVar("T")
@@ -58,6 +57,9 @@ class Submitted:
 
     batch_id: BatchId
     receipts: tuple[Receipt, ...]
+    statuses: tuple[CommandState, ...]
+    """Where each command stands now: no part of what was promised."""
+
     replayed: bool
 
 
@@ -152,7 +154,23 @@ class Worlds:
         except Unavailable as error:
             error.batch_id = chosen
             raise
-        return Submitted(chosen, tuple(answer.receipts()), answer.replayed)
+        receipts = tuple(answer.receipts())
+        states = await self._states(ref, answer, len(receipts))
+        return Submitted(chosen, receipts, states, answer.replayed)
+
+    async def _states(
+        self, ref: WorldRef, answer: Admitted | KnownAdmitted, size: int
+    ) -> tuple[CommandState, ...]:
+        """Tell where the commands of an admission stand: only a replay's may have moved."""
+        if not answer.replayed:
+            pending: CommandState = "pending"
+            return (pending,) * size
+        if isinstance(answer, Admitted):
+            page = await self._steady(Ledger(ref, (answer.seq, 0), size))
+            return tuple(command.status for command in page.commands)
+        ids = [receipt.command_id for receipt in answer.receipts()]
+        found = [await self._steady(StatusOf(ref, command)) for command in ids]
+        return tuple(command.status for command in found)
 
     async def submit_many(
         self,
@@ -174,10 +192,6 @@ class Worlds:
     async def command(self, world: str, command: str) -> CommandStatus:
         """Tell what became of a command. Raises NotFound."""
         return await self._steady(StatusOf(self.ref(world), _command_id(command)))
-
-    async def outcome(self, world: str, batch: str) -> list[CommandStatus]:
-        """Tell what became of every command of a batch, in order. Raises NotFound."""
-        return list(await self._steady(OutcomeOf(self.ref(world), BatchId(batch))))
 
     async def commands(
         self, world: str, after: str | None = None, limit: int = 100
