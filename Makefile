@@ -67,8 +67,9 @@ format: setup ## Put lines into shape and rewrite docs/reference
 	@$(BIN)/ruff format .
 	@$(BIN)/python scripts/reference
 
-# Pins are compiled for every Python that is supported, but those of deployed functions for theirs.
-EVERY_PYTHON := --universal --python-version 3.11
+# Pins are compiled for every Python that is supported, one version of each package for all of them
+# so that a check says the same everywhere; those of deployed functions are compiled for theirs.
+EVERY_PYTHON := --universal --fork-strategy fewest --python-version 3.11
 DEPLOYED := --python-version 3.13 --python-platform aarch64-manylinux_2_28
 COMPILE := $(BIN)/uv pip compile --quiet --no-header --no-annotate --no-emit-index-url --upgrade
 

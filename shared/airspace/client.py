@@ -118,10 +118,15 @@ class HttpClient:
         while True:
             answer = self._http.request(method, path, json=body, headers=headers)
             pause = pause_of(answer)
-            if answer.status_code not in ASK_AGAIN or waited + pause > PATIENCE_SECONDS:
+            if not passes(answer) or waited + pause > PATIENCE_SECONDS:
                 return decided(answer)
             self._pause(pause)
             waited += pause
+
+
+def passes(answer: httpx.Response) -> bool:
+    """Tell whether asking again may help: the answer says when, or has a status that says so."""
+    return answer.status_code in ASK_AGAIN or "Retry-After" in answer.headers
 
 
 def pause_of(answer: httpx.Response) -> float:
@@ -142,4 +147,4 @@ def decided(answer: httpx.Response) -> Json:
         return body
     code = str(body.get("code", answer.status_code))
     detail = str(body.get("detail", body.get("title", answer.reason_phrase)))
-    raise Problem(code, detail, may_pass=answer.status_code in ASK_AGAIN)
+    raise Problem(code, detail, may_pass=passes(answer))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perdure.kernel.component import Component
+from perdure import Component
 
 
 class Position(Component):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import httpx
 
 ROWS_A_LANDING = 50_000
-TICKS_A_REQUEST = 20
+TICKS_A_REQUEST = 17
 
 Death = tuple[int, Literal["before", "after"]]
 

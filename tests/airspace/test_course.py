@@ -41,7 +41,7 @@ def test_the_whole_day_is_admitted_ticked_and_landed():
     assert perdure.worlds == {WORLD_ID: "One day out of New York"}
     assert (course.batches, course.commands) == (13, 1_610)
     assert course.statuses == {"applied": 1_591, "pending": 19}
-    assert course.ticks == 1_500
+    assert (course.ticks, perdure.published) == (1_500, 1_499)
     assert course.landed == Landed(134_974, 3)
     assert list(course.seconds) == ["admit", "tick", "land", "ask again"]
 
@@ -59,7 +59,7 @@ def test_a_second_run_finds_everything_done():
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("number", [1, 2, 7, 8, 14, 16, 50, 91, 94, 100])
+@pytest.mark.parametrize("number", [1, 2, 7, 8, 14, 16, 50, 105, 108, 115])
 def test_the_server_may_die_at_any_request_and_no_command_is_applied_twice(whole, number, moment):
     perdure = PerdureFake()
     perdure.death = (number, moment)
@@ -107,7 +107,7 @@ def test_patience_ends_and_says_that_asking_again_may_help():
     perdure = PerdureFake()
     perdure.refusals = [
         httpx.Response(
-            503, headers={"Retry-After": "30"}, json={"code": "fence_held", "detail": "…"}
+            409, headers={"Retry-After": "30"}, json={"code": "fence_held", "detail": "…"}
         )
     ] * 10
     pauses: list[float] = []

@@ -1,125 +1,13 @@
-"""A warm process on a store in memory, and a caller that speaks in API Gateway events."""
+"""Fixtures of the HTTP tests."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from itertools import count
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
+from tests.api.rig import Caller, Rig, sandbox_on
 
-from perdure.api import routes_about, routes_commands, routes_worlds
-from perdure.api.gateway import http_event
-from perdure.api.ports import Api
-from perdure.api.sandbox import Sandbox
-from perdure.authority.engine import Authority
 from perdure.authority.memory import MemoryStore
-from perdure.kernel.component import Component, Registry
-from perdure.kernel.ids import Instant, RunId, StorageId, Token
-from perdure.runtime.worlds import Worlds
-
-
-class Position(Component):
-    x: float
-    y: float
-
-
-class Crew(Component):
-    size: int
-    captain: str
-
-
-@dataclass
-class Context:
-    """Lambda's context, as far as it is used."""
-
-    aws_request_id: str = "request-1"
-    remaining_ms: int = 15_000
-
-    def get_remaining_time_in_millis(self) -> int:
-        return self.remaining_ms
-
-
-@dataclass
-class Reply:
-    status: int
-    headers: dict[str, str]
-    body: Any
-
-
-@dataclass
-class Caller:
-    """Calls a sandbox as API Gateway would, one event after another."""
-
-    sandbox: Sandbox[Any]
-    context: Context = field(default_factory=Context)
-
-    def __call__(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        query: str = "",
-        text: str | bytes | None = None,
-        **headers: str,
-    ) -> Reply:
-        raw = json.dumps(body) if text is None and body is not None else text or b""
-        event = http_event(
-            method,
-            path,
-            query=query,
-            headers={name.replace("_", "-"): value for name, value in headers.items()},
-            body=raw.encode() if isinstance(raw, str) else raw,
-            request_id="request-1",
-        )
-        reply = self.sandbox.handler(json.loads(json.dumps(event)), self.context)
-        assert set(reply) == {"statusCode", "headers", "body", "isBase64Encoded"}
-        decoded = reply["body"] if reply["isBase64Encoded"] else json.loads(reply["body"])
-        return Reply(reply["statusCode"], reply["headers"], decoded)
-
-
-@dataclass
-class Rig:
-    """Everything a test may look at."""
-
-    store: MemoryStore
-    caller: Caller
-    pauses: list[float]
-
-    def snapshot(self) -> dict[Any, Any]:
-        """Return every record with its version."""
-        return dict(self.store._records)
-
-
-def worlds_on(store: MemoryStore) -> Worlds:
-    tokens = count(1)
-    clock = count(1_700_000_000_000, 1_000)
-    authority = Authority(store, lambda: Instant(next(clock)), lambda: Token(f"t{next(tokens)}"))
-    return Worlds(
-        authority,
-        StorageId("memory"),
-        Registry([Position, Crew]),
-        new_token=lambda: Token(f"drawn-{next(tokens)}"),
-        new_run=lambda: RunId(f"run-{next(tokens)}"),
-    )
-
-
-def sandbox_on(store: MemoryStore, pauses: list[float]) -> Sandbox[Api]:
-    async def pause(seconds: float) -> None:
-        pauses.append(seconds)
-        await asyncio.sleep(0)
-
-    @asynccontextmanager
-    async def opening() -> AsyncIterator[Api]:
-        yield Api(worlds_on(store), pause)
-
-    routes = (*routes_worlds.ROUTES, *routes_commands.ROUTES, *routes_about.ROUTES)
-    return Sandbox(opening, routes)
 
 
 @pytest.fixture
@@ -136,12 +24,8 @@ def call(rig: Rig) -> Caller:
 
 
 @pytest.fixture
-def harbour(call: Caller) -> Callable[[], str]:
+def harbour(call: Caller) -> str:
     """A world named harbour; returns its path."""
     made = call("POST", "/v1/worlds", {"name": "harbour", "world_id": "harbour"})
     assert made.status == 201, made
     return "/v1/worlds/harbour"
-
-
-def spawn(**fields: Any) -> dict[str, Any]:
-    return {"operation": "spawn", "components": {"Position": {"x": 1.0, "y": 2.0}}, **fields}

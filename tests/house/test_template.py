@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import re
 import subprocess
 from collections.abc import Iterator
@@ -11,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 from tests.house.sources import ROOT
+
+import perdure.api
 
 # One worker runs this module, so the environment below is made once.
 pytestmark = pytest.mark.xdist_group("sam")
@@ -30,6 +34,7 @@ ROUTES = {
     "GET /v1/worlds/{world}": "Api",
     "GET /v1/worlds/{world}/commands": "Api",
     "POST /v1/worlds/{world}/commands": "Api",
+    "DELETE /v1/worlds/{world}/commands": "Api",
     "GET /v1/worlds/{world}/commands/{command}": "Api",
     "DELETE /v1/worlds/{world}/commands/{command}": "Api",
     "GET /v1/worlds/{world}/log": "Api",
@@ -160,6 +165,17 @@ def test_routes_are_the_published_ones_and_none_is_open(resources):
 
     assert targets == ROUTES
     assert {route["AuthorizationType"] for route in routes} == {"AWS_IAM"}
+
+
+def test_each_route_of_the_template_is_answered_and_each_that_is_answered_is_there():
+    answered = [
+        f"{route.method} {route.path.replace('<', '{').replace('>', '}')}"
+        for module in pkgutil.iter_modules(perdure.api.__path__, "perdure.api.")
+        if module.name.startswith("perdure.api.routes_")
+        for route in importlib.import_module(module.name).ROUTES
+    ]
+
+    assert sorted(answered) == sorted(ROUTES)
 
 
 def test_records_survive_mistakes(resources):

@@ -10,7 +10,8 @@ from pydantic import model_validator
 from perdure.kernel.batch import StoredCommand
 from perdure.kernel.component import Component, Registry
 from perdure.lake.archetype import Shape
-from perdure.lake.state import Rows, WorldState
+from perdure.lake.staging import Staging
+from perdure.lake.state import EMPTY, Rows, WorldState
 
 
 class Position(Component):
@@ -49,6 +50,8 @@ class Fragile(Component):
 
 MODELS = (Position, Velocity, Label, Fragile)
 REGISTRY = Registry(MODELS)
+ORIGIN = {"x": 0.0, "y": 0.0}
+STILL = {"dx": 0.0}
 TYPES = {model.__name__: model.component.fingerprint for model in MODELS}
 
 
@@ -110,3 +113,12 @@ def stored(tables, tick):
         )
         for each in tables
     ]
+
+
+def after(*commands, state=EMPTY):
+    """Return the state after commands, all of which are applied."""
+    staging = Staging(state, REGISTRY)
+    result = staging.apply(commands)
+    assert not result.rejected
+    assert not result.retryable
+    return staging.state()

@@ -7,11 +7,14 @@ import binascii
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 from perdure.kernel.errors import InvalidJson, TooLarge
 
 JSON: Final = "application/json"
+
+_TIME: Final = "%d/%b/%Y:%H:%M:%S +0000"
 
 BODY_BYTES_MAX: Final = 10_000_000
 """Bytes of a body. Source: API Gateway HTTP API, payload size, 10 MB."""
@@ -23,7 +26,8 @@ REPLY_BYTES_MAX: Final = 6_000_000
 class LambdaContext(Protocol):
     """The part of Lambda's context object that is used."""
 
-    aws_request_id: str
+    @property
+    def aws_request_id(self) -> str: ...
 
     def get_remaining_time_in_millis(self) -> int: ...
 
@@ -67,14 +71,14 @@ class Answer:
     content_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
 
-    def event(self) -> dict[str, Any]:
+    def event(self, *, bytes_max: int = REPLY_BYTES_MAX) -> dict[str, Any]:
         """Spell the answer as Lambda's reply to API Gateway. Raises TooLarge."""
         headers = {"content-type": self.content_type, **self.headers}
         textual = self.content_type.endswith("json")
         body = self.body.decode() if textual else base64.b64encode(self.body).decode()
-        if len(body) > REPLY_BYTES_MAX:
+        if len(body) > bytes_max:
             raise TooLarge(
-                expected=f"a reply of at most {REPLY_BYTES_MAX} bytes; a smaller limit gives one",
+                expected=f"a reply of at most {bytes_max} bytes; a smaller limit gives one",
                 found=f"{len(body)} bytes",
             )
         return {
@@ -139,6 +143,7 @@ def http_event(  # noqa: PLR0913  # the parts of an HTTP request
             "requestId": request_id,
             "routeKey": route_key,
             "stage": "$default",
+            "time": datetime.fromtimestamp(at_ms / 1_000, UTC).strftime(_TIME),
             "timeEpoch": at_ms,
         },
         "isBase64Encoded": text is None,

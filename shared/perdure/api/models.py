@@ -15,7 +15,8 @@ PAGE_DEFAULT: Final = 100
 PAGE_MAX: Final = 1_000
 
 ROWS_DEFAULT: Final = 1_000
-ROWS_MAX: Final = 100_000
+ROWS_MAX: Final = 1_000_000
+"""Rows of a page; over HTTP the size of a reply ends it sooner."""
 
 WAIT_SECONDS_MAX: Final = 20
 """Longest long poll, below the 30 seconds after which API Gateway gives up."""
@@ -26,7 +27,7 @@ TickNumber = Annotated[int, Field(ge=0, le=limits.TICK_MAX)]
 class Body(BaseModel):
     """Base of request bodies: strict, and nothing that is not asked for."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     @classmethod
     def read(cls, raw: Any) -> Body:
@@ -37,13 +38,13 @@ class Body(BaseModel):
 class Query(BaseModel):
     """Base of query strings: text from outside, so numbers are read from it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Reply(BaseModel):
     """Base of replies; they describe what is sent and are checked in tests, not at run time."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class CreateWorld(Body):
@@ -147,8 +148,8 @@ class Receipt(Reply):
     entity_id: int | None
     tick: int
     priority: int
-    status: Literal["pending"] | None = None
-    """Given with the first answer; a replay repeats what is promised and leaves it out."""
+    status: Literal["pending", "known"]
+    """`known` in a replay, which repeats what was promised and looks no further."""
 
 
 class Submitted(Reply):
@@ -228,6 +229,6 @@ class Health(Reply):
 class OpenApi(BaseModel):
     """A document of the OpenAPI specification."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     openapi: str

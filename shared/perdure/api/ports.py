@@ -19,8 +19,53 @@ class Api:
     """Wait so many seconds."""
 
 
-class Ticked(Protocol):
-    """What a run of ticks did."""
+@dataclass(frozen=True, slots=True)
+class RowsAsked:
+    """Which rows of a world: the state at ``tick``, or what ``ticks`` wrote."""
+
+    components: tuple[str, ...]
+    tick: Tick
+    ticks: range | None
+    entity_ids: tuple[EntityId, ...] | None
+    where: str | None
+    limit: int
+
+
+class Rows(Protocol):
+    """Reads rows and spells them. A table is whatever :meth:`read` returns."""
+
+    async def read(self, world: WorldId, asked: RowsAsked) -> Any:
+        """Return a table, sorted by (tick, entity)."""
+        ...
+
+    def count(self, table: Any) -> int:
+        """Return how many rows a table has."""
+        ...
+
+    def page(self, table: Any, first: int, limit: int) -> Any:
+        """Return so many rows of a table, from the ``first`` on."""
+        ...
+
+    def as_json(self, table: Any) -> bytes:
+        """Spell a table as a JSON list with an object a row."""
+        ...
+
+    def as_stream(self, table: Any) -> bytes:
+        """Spell a table as an Arrow IPC stream."""
+        ...
+
+
+class QueryPorts(Protocol):
+    """What reading needs."""
+
+    @property
+    def worlds(self) -> Worlds: ...
+    @property
+    def rows(self) -> Rows: ...
+
+
+class Ran(Protocol):
+    """Where a run of ticks stands."""
 
     @property
     def published_tick(self) -> Tick | None: ...
@@ -34,59 +79,27 @@ class Ticked(Protocol):
     def rejected(self) -> int: ...
 
 
-class Ticker(Protocol):
-    """Runs ticks."""
+@dataclass(frozen=True, slots=True)
+class DueRan:
+    """What a schedule's call came to."""
+
+    ticks: int
+    failed: tuple[str, ...]
+    """A line for each world that failed; it stays due."""
+
+
+class TickPorts(Protocol):
+    """What ticking needs."""
 
     async def run_ticks(
-        self,
-        world_id: WorldId,
-        *,
-        ticks: int | None = None,
-        to_tick: Tick | None = None,
-        deadline_ms: int,
-        request_key: str | None = None,
-    ) -> Ticked: ...
-    async def run_due(self, *, deadline_ms: int) -> int:
-        """Tick every world whose time has come. Returns how many ticks were published."""
+        self, world: str, *, ticks: int | None, to_tick: int | None, ms: int, key: str | None
+    ) -> Ran:
+        """Run ticks for at most ``ms``."""
         ...
 
-
-@dataclass(frozen=True, slots=True)
-class RowsAsked:
-    """Which rows of a world: the state at ``tick``, or those of ``ticks``."""
-
-    components: tuple[str, ...]
-    tick: Tick
-    ticks: range | None
-    entity_ids: tuple[EntityId, ...] | None
-    where: str | None
-    limit: int
-
-
-class Rows(Protocol):
-    """Reads rows and spells them."""
-
-    async def read(self, world_id: WorldId, asked: RowsAsked) -> Any:
-        """Return a table, sorted by (tick, entity)."""
+    async def run_due(self, *, ms: int) -> DueRan:
+        """Tick every world whose time has come, for at most ``ms``."""
         ...
-
-    def count(self, table: Any) -> int: ...
-    def page(self, table: Any, first: int, limit: int) -> Any: ...
-    def as_json(self, table: Any) -> bytes:
-        """Spell a table as a JSON list with an object per row."""
-        ...
-
-    def as_stream(self, table: Any) -> bytes:
-        """Spell a table as an Arrow IPC stream."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class QueryPorts:
-    """What reading needs."""
-
-    worlds: Worlds
-    rows: Rows
 
 
 class Landed(Protocol):
@@ -98,7 +111,13 @@ class Landed(Protocol):
     def files(self) -> int: ...
 
 
-class Landing(Protocol):
-    """Copies what was published into the tables."""
+class LandPorts(Protocol):
+    """What landing needs."""
 
-    async def land(self, *, deadline_ms: int) -> Landed: ...
+    async def land_all(self, *, ms: int) -> Landed:
+        """Land what any world of the storage has published, for at most ``ms``."""
+        ...
+
+    async def land_due(self, *, ms: int) -> Landed:
+        """Land what worlds have published that hints name, for at most ``ms``."""
+        ...

@@ -48,7 +48,7 @@ class Problem(BaseModel):
     ``expected`` and ``found`` say what was wrong; extension members may follow.
     """
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     type: str
     title: str
@@ -59,13 +59,13 @@ class Problem(BaseModel):
     found: str = ""
 
 
-def problem(error: PerdureError) -> Answer:
-    """Turn an error into an answer.
+def problem(error: PerdureError, *, status: HTTPStatus | None = None) -> Answer:
+    """Turn an error into an answer, with the status of its kind if none is given.
 
     When a batch's outcome is not known, its id comes along, so that the caller can ask again
     without doing it twice.
     """
-    status = status_of(error)
+    status = status_of(error) if status is None else status
     members = {
         **_members(error.code, status, str(error)),
         "expected": error.expected,

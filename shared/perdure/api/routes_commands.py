@@ -35,7 +35,7 @@ async def submit_commands(
         batch_id=key if body.batch_id is None else body.batch_id,
         origin=ORIGIN,
     )
-    status = {} if submitted.replayed else {"status": "pending"}
+    status = "known" if submitted.replayed else "pending"
     return {
         "batch_id": submitted.batch_id,
         "replayed": submitted.replayed,
@@ -46,7 +46,7 @@ async def submit_commands(
                 "entity_id": receipt.entity_id,
                 "tick": receipt.tick,
                 "priority": receipt.priority,
-                **status,
+                "status": status,
             }
             for receipt in submitted.receipts
         ],

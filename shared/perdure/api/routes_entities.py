@@ -33,8 +33,10 @@ async def read_entities(
     """
     scope = f"entities {world} {query.model_dump_json(exclude={'next', 'limit'})}"
     tick, first = _place(resumed(query.next, scope=scope))
+    if tick is None:
+        tick = await _read_at(ports, world, query)
     # One row more than is sent tells whether there is a page behind this one.
-    asked = _asked(query, await _published(ports, world, query, tick), first + query.limit + 1)
+    asked = _asked(query, tick, first + query.limit + 1)
     table = await ports.rows.read(WorldId(world), asked)
     more = ports.rows.count(table) == asked.limit
     page = ports.rows.page(table, first, query.limit)
@@ -47,24 +49,15 @@ async def read_entities(
     return Answer(200, b'{"tick":%d,"rows":%b%b}' % (asked.tick, rows, after))
 
 
-async def _published(
-    ports: QueryPorts, world: str, query: models.Entities, tick: Tick | None
-) -> Tick:
-    """Return the tick to read at; a page behind the first keeps to the first one's."""
-    if tick is not None:
-        return tick
-    published = (await ports.worlds.describe(WorldId(world))).published_tick
+async def _read_at(ports: QueryPorts, world: str, query: models.Entities) -> Tick:
+    """Return the tick asked for, or the published one."""
     wanted = query.tick if query.to_tick is None else query.to_tick
-    if published is None or (wanted is not None and wanted > published):
-        raise NotPublished(
-            expected="a published tick; " + _until(published),
-            found="none asked for" if wanted is None else f"tick {wanted}",
-        )
-    return published if wanted is None else Tick(wanted)
-
-
-def _until(published: Tick | None) -> str:
-    return "none is yet" if published is None else f"the last one is {published}"
+    if wanted is not None:
+        return Tick(wanted)
+    published = (await ports.worlds.describe(world)).published_tick
+    if published is None:
+        raise NotPublished(expected="a published tick", found=f"none in world {world!r} yet")
+    return published
 
 
 def _asked(query: models.Entities, tick: Tick, rows: int) -> RowsAsked:

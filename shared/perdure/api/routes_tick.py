@@ -7,11 +7,10 @@ from typing import Any, Final
 from perdure.api import models
 from perdure.api.decoding import header
 from perdure.api.gateway import Request
-from perdure.api.ports import Ticker
+from perdure.api.ports import TickPorts
 from perdure.api.routes_commands import IDEMPOTENCY_KEY
 from perdure.api.routing import Route, route
 from perdure.kernel.errors import InvalidValue
-from perdure.kernel.ids import Tick, WorldId
 
 MARGIN_MS: Final = 1_000
 """Left of the function's time for the answer to get out."""
@@ -22,7 +21,7 @@ HTTP_MS_MAX: Final = 29_000
 
 @route("POST", "/v1/worlds/<world>/tick", reply=models.Ticked)
 async def run_ticks(
-    ticker: Ticker, world: str, body: models.RunTicks, request: Request
+    ports: TickPorts, world: str, body: models.RunTicks, request: Request
 ) -> dict[str, Any]:
     """Run ticks, as many as there is time for. ``ticks`` needs an Idempotency-Key."""
     key = header(request.headers, IDEMPOTENCY_KEY)
@@ -31,25 +30,31 @@ async def run_ticks(
             expected="a header Idempotency-Key beside `ticks`, so that a repeat ticks no more",
             found="none",
         )
-    ticked = await ticker.run_ticks(
-        WorldId(world),
+    ran = await ports.run_ticks(
+        world,
         ticks=body.ticks,
-        to_tick=None if body.to_tick is None else Tick(body.to_tick),
-        deadline_ms=max(0, min(request.remaining_ms, HTTP_MS_MAX) - MARGIN_MS),
-        request_key=key,
+        to_tick=body.to_tick,
+        ms=time_left(request.remaining_ms),
+        key=key if body.to_tick is None else None,
     )
     return {
-        "published_tick": ticked.published_tick,
-        "ticks": ticked.ticks,
-        "done": ticked.done,
-        "applied": ticked.applied,
-        "rejected": ticked.rejected,
+        "published_tick": ran.published_tick,
+        "ticks": ran.ticks,
+        "done": ran.done,
+        "applied": ran.applied,
+        "rejected": ran.rejected,
     }
 
 
-async def run_due(ticker: Ticker, remaining_ms: int) -> dict[str, int]:
+async def run_due(ports: TickPorts, remaining_ms: int) -> dict[str, Any]:
     """Tick every world whose time has come, as a schedule asks."""
-    return {"ticks": await ticker.run_due(deadline_ms=max(0, remaining_ms - MARGIN_MS))}
+    ran = await ports.run_due(ms=max(0, remaining_ms - MARGIN_MS))
+    return {"ticks": ran.ticks, "failed": list(ran.failed)}
+
+
+def time_left(remaining_ms: int) -> int:
+    """Return the milliseconds that an HTTP answer may take."""
+    return max(0, min(remaining_ms, HTTP_MS_MAX) - MARGIN_MS)
 
 
 ROUTES: Final[tuple[Route[Any], ...]] = (run_ticks,)

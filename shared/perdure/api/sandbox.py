@@ -7,14 +7,15 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from http import HTTPStatus
 from typing import Any, Final, Generic, TypeVar
 
 from aws_lambda_powertools import Logger
 
-from perdure.api.gateway import Answer, LambdaContext, Request
+from perdure.api.gateway import REPLY_BYTES_MAX, Answer, LambdaContext, Request
 from perdure.api.problems import internal, problem
 from perdure.api.routing import Route, Router
-from perdure.kernel.errors import PerdureError
+from perdure.kernel.errors import PerdureError, Refused
 
 P = TypeVar("P")
 
@@ -32,12 +33,15 @@ class Sandbox(Generic[P]):
         self,
         opening: Callable[[], AbstractAsyncContextManager[P]],
         routes: Sequence[Route[P]],
-        scheduled: Callable[[P, int], Awaitable[dict[str, int]]] | None = None,
+        scheduled: Callable[[P, int], Awaitable[dict[str, Any]]] | None = None,
+        *,
+        reply_bytes_max: int = REPLY_BYTES_MAX,
     ) -> None:
         """Serve ``routes``, and schedule events by ``scheduled(ports, remaining_ms)``."""
         self._opening = opening
         self._router = Router(routes)
         self._scheduled = scheduled
+        self._reply_bytes_max = reply_bytes_max
         self._ports: P | None = None
         self._open = AsyncExitStack()
         self._opens = asyncio.Lock()
@@ -57,9 +61,18 @@ class Sandbox(Generic[P]):
         if "requestContext" in event:
             return await self._http(event, context)
         assert self._scheduled is not None, "a function without a schedule got its event"
-        done = await self._scheduled(await self._opened(), context.get_remaining_time_in_millis())
-        self._logger.info("scheduled", extra=done)
-        return dict(done)
+        done = await self._scheduled(await self.opened(), context.get_remaining_time_in_millis())
+        if any(done.values()):
+            self._logger.info("scheduled", extra=done)
+        return done
+
+    async def opened(self) -> P:
+        """Return the ports, opened by the first who asks. Raises PerdureError."""
+        if self._ports is None:
+            async with self._opens:
+                if self._ports is None:
+                    self._ports = await self._open.enter_async_context(self._opening())
+        return self._ports
 
     async def aclose(self) -> None:
         """Close what the first event opened."""
@@ -75,14 +88,22 @@ class Sandbox(Generic[P]):
 
     async def _http(self, event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
         try:
-            found = self._router.find(event, context)
-            request = Request.of(event, context)
-            answer = await found.route.answer(await self._opened(), request, found.names)
-            return answer.event()
+            return await self._routed(event, context)
         except PerdureError as error:
             return problem(error).event()
         except Exception as error:  # noqa: BLE001  # the last frame before the caller
             return self._unforeseen(error, context).event()
+
+    async def _routed(self, event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
+        found = self._router.find(event, context)
+        request = Request.of(event, context)
+        try:
+            ports = await self.opened()
+        except Refused as error:
+            # Settings that name no storage or no application are no fault of the caller.
+            return problem(error, status=HTTPStatus.INTERNAL_SERVER_ERROR).event()
+        answer = await found.route.answer(ports, request, found.names)
+        return answer.event(bytes_max=self._reply_bytes_max)
 
     def _unforeseen(self, error: Exception, context: LambdaContext) -> Answer:
         # Where it happened, not its text: that may quote what a caller sent.
@@ -92,10 +113,3 @@ class Sandbox(Generic[P]):
         request = context.aws_request_id
         self._logger.error("unforeseen", extra={"kind": kind, "where": where, "request": request})
         return internal()
-
-    async def _opened(self) -> P:
-        if self._ports is None:
-            async with self._opens:
-                if self._ports is None:
-                    self._ports = await self._open.enter_async_context(self._opening())
-        return self._ports

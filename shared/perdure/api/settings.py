@@ -33,6 +33,7 @@ class Settings:
     app: str = APP_DEFAULT
     dynamodb_endpoint: str | None = None
     s3_endpoint: str | None = None
+    glue_endpoint: str | None = None
 
     @property
     def backend(self) -> Backend:
@@ -47,8 +48,12 @@ class Settings:
 
     @property
     def storage(self) -> StorageId:
-        """The storage identity: URI, namespace and backend."""
-        return StorageId(f"{self.uri}#{self.namespace}#{self.backend}")
+        """The storage identity: where its authority is, namespace and backend.
+
+        A local catalog file serves one storage, wherever its directory is moved to.
+        """
+        place = "file:" if self.backend == "sqlite" else self.uri
+        return StorageId(f"{place}#{self.namespace}#{self.backend}")
 
     def environment(self) -> dict[str, str]:
         """Spell the settings as the variables that :func:`settings` reads."""
@@ -83,6 +88,7 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
         app=variables.get(APP, APP_DEFAULT),
         dynamodb_endpoint=variables.get("AWS_ENDPOINT_URL_DYNAMODB") or everywhere,
         s3_endpoint=variables.get("AWS_ENDPOINT_URL_S3") or everywhere,
+        glue_endpoint=variables.get("AWS_ENDPOINT_URL_GLUE") or everywhere,
     )
 
 

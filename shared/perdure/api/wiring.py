@@ -8,7 +8,7 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final
 
 from perdure.api.ports import Api
 from perdure.api.settings import Settings, settings
@@ -16,33 +16,29 @@ from perdure.authority import system
 from perdure.authority.engine import Authority
 from perdure.authority.sqlite import SqliteStore
 from perdure.authority.store import Store
-from perdure.kernel.component import Registry
-from perdure.kernel.errors import InvalidValue, StoreUnavailable
+from perdure.kernel.errors import StoreUnavailable
 from perdure.kernel.ids import Instant, RunId, Token
+from perdure.runtime.app import load_app
 from perdure.runtime.worlds import Worlds
 
-DYNAMODB: Final = "perdure.authority.dynamodb"
+CLOUD: Final = "perdure.api.wiring_aws"
 """Imported by name, and only in the cloud: boto3 takes as long as everything else together."""
 
 
-class App(Protocol):
-    """What an application is to those that need no Arrow: the components it knows."""
-
-    @property
-    def registry(self) -> Registry: ...
-
-
 @asynccontextmanager
-async def api() -> AsyncIterator[Api]:
-    """Open what the routes without Arrow need, as the environment says."""
-    async with opened_worlds(settings()) as (_, worlds):
+async def api(chosen: Settings | None = None) -> AsyncIterator[Api]:
+    """Open what the routes without Arrow need; where, the environment says unless told."""
+    async with opened_worlds(chosen or settings()) as (_, worlds):
         yield Api(worlds, pause=asyncio.sleep)
 
 
 @asynccontextmanager
 async def opened_worlds(chosen: Settings) -> AsyncIterator[tuple[Authority, Worlds]]:
-    """Open the storage that ``chosen`` names. Raises InvalidValue, StoreUnavailable, NewerSchema."""
-    app = loaded(chosen.app)
+    """Open the storage that ``chosen`` names.
+
+    Raises: NotFound for the application; StoreUnavailable, NewerSchema.
+    """
+    app = load_app(chosen.app)
     authority = Authority(await _store(chosen), system.now, system.new_token)
     try:
         yield (
@@ -57,18 +53,6 @@ async def opened_worlds(chosen: Settings) -> AsyncIterator[tuple[Authority, Worl
         )
     finally:
         await authority.close()
-
-
-def loaded(reference: str) -> Any:
-    """Import an application named as ``module:attribute``. Raises InvalidValue."""
-    module, mark, attribute = reference.partition(":")
-    expected = "an application named as module:attribute, airspace.app:app for example"
-    if not (module and mark and attribute.isidentifier()):
-        raise InvalidValue(expected=expected, found=repr(reference))
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ModuleNotFoundError, AttributeError) as error:
-        raise InvalidValue(expected=expected, found=f"{reference!r}: {error}") from error
 
 
 def run_id(now: Instant, token: Token) -> RunId:
@@ -116,7 +100,5 @@ def existing(chosen: Settings) -> Settings:
 async def _store(chosen: Settings) -> Store:
     if chosen.backend == "sqlite":
         return await SqliteStore.open(catalog_path(chosen))
-    store: Store = importlib.import_module(DYNAMODB).connect(
-        chosen.table, endpoint=chosen.dynamodb_endpoint
-    )
+    store: Store = importlib.import_module(CLOUD).store(chosen)
     return store

@@ -68,6 +68,7 @@ _REFUSALS: Final[dict[str, tuple[type[PerdureError], str]]] = {
     "ValidationException": (Invalid, "a request that DynamoDB accepts"),
     "ValidationError": (Invalid, "a request that DynamoDB accepts"),
 }
+_MESSAGE_CHARACTERS_MAX: Final = 300
 _NOT_SENT: Final = (
     boto.EndpointConnectionError,
     boto.ConnectTimeoutError,
@@ -95,7 +96,7 @@ def _answered(error: ClientError, token: Token | None) -> Ruling:
     response: Any = error.response
     code = response["Error"].get("Code", "")
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400)
-    found = f"{code}: {response['Error'].get('Message', '')}"
+    found = f"{code}: {response['Error'].get('Message', '')[:_MESSAGE_CHARACTERS_MAX]}"
     failed = StoreUnavailable(expected="DynamoDB to do what it is asked", found=found)
     if code == "TransactionCanceledException":
         return _canceled(response.get("CancellationReasons", []), token, found)

@@ -130,9 +130,7 @@ def write_units(actions: Iterable[Action], token: Token) -> float:
     """
     actions = list(actions)
     sizes = [
-        item_bytes(action.key, Version(action.revision, token), action.body)
-        if isinstance(action, Put)
-        else 1
+        item_bytes(action.key, action.version(token), action.body) if isinstance(action, Put) else 1
         for action in actions
     ]
     factor = 1 if is_single(actions) else 2

@@ -7,11 +7,13 @@ import copy
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from perdure.authority import bodies, budget, system
-from perdure.authority.bodies import Packed
+from perdure.authority.bodies import Packed, Placed
 from perdure.authority.group import Asked, Decided, Overtaken, asked, decided
+from perdure.authority.recent import Recent, RecentStreams
 from perdure.authority.store import RevisionConflict, Store
 from perdure.kernel.commit import Commit, derived
 from perdure.kernel.errors import Contended, OutcomeUnknown, StoreUnavailable, Unavailable
@@ -46,6 +48,7 @@ PATIENT: Final = Patience()
 class _Line:
     """Requests to one stream that wait in this process."""
 
+    recent: Recent
     waiting: deque[Asked] = field(default_factory=deque)
     task: asyncio.Task[None] | None = None
 
@@ -88,6 +91,9 @@ class Authority:
         self._pause = pause
         self._patience = patience
         self._lines: dict[Partition, _Line] = {}
+        self._recent = RecentStreams()
+        self._writers: set[type[Request[Any]]] = set()
+        """Kinds of request that write: for others a guess would be of no use."""
 
     async def execute(self, request: Request[T]) -> T:
         """Decide ``request`` durably and return its reply.
@@ -100,11 +106,19 @@ class Authority:
         stream = request.stream
         line = self._lines.get(stream)
         if line is None:
-            line = self._lines[stream] = _Line()
+            line = self._lines[stream] = _Line(self._recent.of(stream))
             line.task = asyncio.create_task(self._serve(stream, line))
         line.waiting.append(member)
         reply: T = await member.answer
         return reply
+
+    async def view(self, reads: Reads) -> View:
+        """Load records without asking for anything; callers of ``execute`` are not held up.
+
+        Raises: TooLarge, Corrupt, StoreUnavailable.
+        """
+        budget.check_reads(reads)
+        return await bodies.loaded(self._store, reads)
 
     async def close(self) -> None:
         """Wait for what was asked and close the store. Idempotent."""
@@ -129,8 +143,9 @@ class Authority:
 
     async def _settle(self, line: _Line, group: list[Asked]) -> None:
         """Bring ``group`` one step on: to its answers, or back into the line."""
+        recent = line.recent if self._may_guess(group) else None
         try:
-            outcome = await self._decided(group)
+            outcome = await self._decided(group, recent)
             line.put_back(outcome.rest)
             group = outcome.members
             ready = self._ready(outcome) if outcome.writes else None
@@ -138,14 +153,18 @@ class Authority:
             _fail(group, error)
             return
         except Exception as error:  # noqa: BLE001  # handed to the one caller it belongs to
-            if len(group) == 1:
+            if recent is not None:
+                line.put_back(_freshly(group))
+            elif len(group) == 1:
                 group[0].fail(error)
             else:
                 await self._split(line, group)
             return
         try:
             if ready is not None:
-                await self._commit(line, outcome, ready)
+                await self._commit(line, outcome, *ready)
+            elif outcome.view.is_guess:
+                line.put_back(_freshly(group))
             else:
                 outcome.release()
         except Unavailable as error:
@@ -157,29 +176,41 @@ class Authority:
         line.put_back(group[half:])
         await self._settle(line, group[:half])
 
-    async def _decided(self, group: list[Asked]) -> Decided:
-        reads = Reads.union(*(member.reads for member in group))
-        view = await bodies.loaded(self._store, reads)
-        view.named.clear()
-        return await decided(group, view, self._now, self._fetch)
+    def _may_guess(self, group: list[Asked]) -> bool:
+        return not any(member.fresh or member.reads.snapshot for member in group) and any(
+            type(member.request) in self._writers for member in group
+        )
 
-    async def _fetch(self, view: View, more: Reads) -> View:
+    async def _decided(self, group: list[Asked], recent: Recent | None) -> Decided:
+        reads = Reads.union(*(member.reads for member in group))
+        view = View({})
+        if recent is not None:
+            reads = recent.recall(view, reads)
+        recalled = dict(view.named)
+        view = await self._fetch(None, view, reads)
+        view.named = recalled  # the rest is named by those who decide on it
+        return await decided(group, view, self._now, partial(self._fetch, recent))
+
+    async def _fetch(self, recent: Recent | None, view: View, more: Reads) -> View:
         if more.snapshot:
             budget.check_reads(more)
             return await bodies.loaded(self._store, more)
-        view.merge(await bodies.loaded(self._store, more))
+        if recent is not None:
+            more = recent.recall(view, more)
+        if more.keys or more.peeks or more.ranges:
+            view.merge(await bodies.loaded(self._store, more))
         return view
 
-    def _ready(self, outcome: Decided) -> Packed:
+    def _ready(self, outcome: Decided) -> tuple[Commit, Packed]:
         commit = derived(outcome.view, outcome.writes, self._new_token())
-        placed = {
-            body: pointer for member in outcome.members for body, pointer in member.placed.items()
-        }
+        placed: Placed = {}
+        for member in outcome.members:
+            placed |= member.placed
         ready = bodies.packed(commit, placed, self._new_token)
         budget.check_commit(ready.commit)
-        return ready
+        return commit, ready
 
-    async def _commit(self, line: _Line, outcome: Decided, ready: Packed) -> None:
+    async def _commit(self, line: _Line, outcome: Decided, commit: Commit, ready: Packed) -> None:
         group = outcome.members
         try:
             if ready.unplaced:
@@ -188,23 +219,31 @@ class Authority:
                     member.placed = ready.placed
             await self._sent(ready.commit, group)
         except RevisionConflict:
+            line.recent.forget()
             await self._overtaken(line, outcome)
-        except OutcomeUnknown as error:
+        except Unavailable as error:
+            line.recent.forget()
+            if not isinstance(error, OutcomeUnknown):
+                raise
             await self._try_again(line, group, error)
         else:
+            line.recent.learn(commit, outcome.writes)
+            self._writers |= {type(member.request) for member in outcome.writers}
             outcome.release()
 
     async def _sent(self, commit: Commit, group: list[Asked]) -> None:
         """Send ``commit``, and again while there is no answer: the token makes that safe."""
+        unsure = False
         for resends in range(self._patience.resends_max + 1):
             if resends:
                 await self._rest(resends)
             try:
                 await self._store.commit(commit)
-            except OutcomeUnknown:
+            except (OutcomeUnknown, StoreUnavailable) as error:
+                unsure |= isinstance(error, OutcomeUnknown)
                 for member in group:
-                    member.unsure = True
-                if resends == self._patience.resends_max:
+                    member.unsure |= unsure
+                if not unsure or resends == self._patience.resends_max:
                     raise
             else:
                 return
@@ -219,7 +258,7 @@ class Authority:
 
     async def _overtaken(self, line: _Line, outcome: Decided) -> None:
         group = outcome.members
-        if group[0].request.once:
+        if group[0].request.once and not outcome.view.is_guess:
             reads = group[0].reads if group[0].reads.snapshot else outcome.view.reads()
             group[0].fail(Overtaken(await bodies.loaded(self._store, reads)))
             return
@@ -228,7 +267,7 @@ class Authority:
 
     async def _try_again(self, line: _Line, group: list[Asked], error: Unavailable) -> None:
         """Put ``group`` back to be decided again, but for those that tried often enough."""
-        for member in group:
+        for member in _freshly(group):
             member.tries += 1
         _fail([member for member in group if member.tries >= self._patience.tries_max], error)
         again = [member for member in group if not member.answer.done()]
@@ -238,6 +277,12 @@ class Authority:
 
     async def _rest(self, tries: int) -> None:
         await self._pause(self._patience.pause_seconds(tries, self._chance()))
+
+
+def _freshly(group: list[Asked]) -> list[Asked]:
+    for member in group:
+        member.fresh = True
+    return group
 
 
 def _fail(group: list[Asked], error: Unavailable) -> None:

@@ -40,6 +40,9 @@ class Asked:
     unsure: bool = False
     """A commit with this request went without an answer, and may have happened."""
 
+    fresh: bool = False
+    """Decided on nothing but what was just loaded: a guess was no help."""
+
     placed: Placed = field(default_factory=dict)
 
     def reply(self, value: object) -> None:
@@ -82,6 +85,14 @@ class Decided:
     @property
     def members(self) -> list[Asked]:
         return [member for member, _ in self.verdicts]
+
+    @property
+    def writers(self) -> list[Asked]:
+        return [
+            member
+            for member, verdict in self.verdicts
+            if isinstance(verdict, Decision) and verdict.writes
+        ]
 
     def release(self) -> None:
         """Give everyone the answer."""

@@ -56,16 +56,25 @@ NO_FAULTS: Final = FaultPlan()
 
 
 class MemoryStore:
-    """Records in a dict. It survives the authorities that use it, as a file would."""
+    """Records in a dict, which outlive the store as a file would: see :meth:`reopened`."""
 
     def __init__(self, plan: FaultPlan = NO_FAULTS) -> None:
         self.plan = plan
         self.commits = 0
         self.loads = 0
+        self._is_closed = False
         self._records: dict[Key[Any], Stored] = {}
         self._sorts: defaultdict[str, list[str]] = defaultdict(list)
 
+    def reopened(self, plan: FaultPlan = NO_FAULTS) -> MemoryStore:
+        """Return another store on the same records, as another process would open it."""
+        other = MemoryStore(plan)
+        other._records = self._records
+        other._sorts = self._sorts
+        return other
+
     async def load(self, reads: Reads) -> View:
+        self._check_open()
         self.loads += 1
         fault = self.plan.loads.get(self.loads)
         if fault in {Fault.CRASH_BEFORE, Fault.CRASH_AFTER}:
@@ -75,6 +84,7 @@ class MemoryStore:
         return self._view(reads)
 
     async def commit(self, commit: Commit) -> None:
+        self._check_open()
         self.commits += 1
         fault = self.plan.commits.get(self.commits)
         if fault is None:
@@ -83,7 +93,11 @@ class MemoryStore:
             self._fail(commit, fault)
 
     async def close(self) -> None:
-        """Keep everything: the next authority finds it."""
+        self._is_closed = True
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StoreUnavailable(expected="an open store", found="a closed one")
 
     def _fail(self, commit: Commit, fault: Fault) -> None:
         match fault:
@@ -114,7 +128,7 @@ class MemoryStore:
         for action in commit.actions:
             match action:
                 case Put():
-                    version = Version(action.revision, commit.token)
+                    version = action.version(commit.token)
                     self._records[action.key] = Stored(version, action.body)
                     if action.seen is None:
                         insort(self._sorts[action.key.partition], action.key.sort)
@@ -126,7 +140,7 @@ class MemoryStore:
 
     def _has_happened(self, commit: Commit) -> bool:
         return any(
-            self._seen(action.key) == Version(action.revision, commit.token)
+            self._seen(action.key) == action.version(commit.token)
             for action in commit.actions
             if isinstance(action, Put)
         )

@@ -53,6 +53,14 @@ class _Connection(aiosqlite.Connection):
     aiosqlite hops once a statement, which costs more than the statement.
     """
 
+    async def opened(self) -> None:
+        """Open; if that fails, wait for the thread, which would outlive the event loop."""
+        try:
+            await self
+        except BaseException:
+            await asyncio.to_thread(self._thread.join)
+            raise
+
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         done: T = await self._execute(work, self._conn)  # type: ignore[no-untyped-call]
         return done
@@ -65,7 +73,7 @@ class SqliteStore:
         self.path = path
         self.syncs = 0
         """Transactions committed: each syncs the log once."""
-        self._is_closed = False
+        self._closing: asyncio.Task[None] | None = None
         self._reader = reader
         self._writer = writer
         self._waiting: deque[tuple[Commit, asyncio.Future[None]]] = deque()
@@ -79,9 +87,9 @@ class SqliteStore:
         """
         connect = partial(open_database, path, busy_ms=busy_ms)
         reader, writer = (_Connection(connect, iter_chunk_size=64) for _ in range(2))
-        await writer
+        await writer.opened()
         try:
-            await reader
+            await reader.opened()
         except BaseException:
             await writer.close()
             raise
@@ -103,14 +111,18 @@ class SqliteStore:
         await answer
 
     async def close(self) -> None:
-        self._is_closed = True
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         if self._writing is not None:
             await self._writing
         await self._reader.close()
         await self._writer.close()
 
     def _check_open(self) -> None:
-        if self._is_closed:
+        if self._closing is not None:
             raise StoreUnavailable(expected=f"an open store at {self.path}", found="a closed one")
 
     async def _write(self) -> None:

@@ -24,6 +24,10 @@ class Put:
         """The revision this put gives its record."""
         return 1 if self.seen is None else self.seen.revision + 1
 
+    def version(self, token: Token) -> Version:
+        """The version the record has once ``token`` has happened."""
+        return Version(self.revision, token)
+
 
 @dataclass(frozen=True, slots=True)
 class Remove:

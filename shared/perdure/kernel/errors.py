@@ -10,6 +10,7 @@ PerdureError
 │   │   ├── UnknownOperation     no operation has that name
 │   │   ├── UnknownComponent     no component has that name and fingerprint
 │   │   ├── DirectOnly           the operation cannot be deferred to a tick
+│   │   ├── InvalidFilter        a query's `where` does not say what it must
 │   │   └── TooLarge             the request exceeds a published limit
 │   ├── NotFound             nothing has that id
 │   ├── EntityNotFound       no living entity has that id
@@ -132,6 +133,9 @@ class UnknownComponent(Invalid): ...
 
 
 class DirectOnly(Invalid): ...
+
+
+class InvalidFilter(Invalid): ...
 
 
 class TooLarge(Invalid): ...

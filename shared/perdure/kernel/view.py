@@ -129,7 +129,7 @@ class View:
     view are seen by the next.
     """
 
-    __slots__ = ("_decoded", "_found", "named", "stored")
+    __slots__ = ("_decoded", "_found", "is_guess", "named", "stored")
 
     def __init__(
         self,
@@ -140,6 +140,8 @@ class View:
         self.stored = dict(stored)
         self.named: dict[Key[Any], None] = dict.fromkeys(named)
         """What conditions the commit, in the order it was asked for."""
+        self.is_guess = False
+        """Some record was recalled and not loaded: only a commit proves this view right."""
         self._found = dict(found or {})
         self._decoded: dict[Key[Any], Record | None] = {}
 
@@ -192,6 +194,13 @@ class View:
             self.stored.setdefault(key, stored)
         self.named |= more.named
         self._found |= more._found
+
+    def recall(self, key: Key[R], stored: Stored, record: R) -> None:
+        """Take in a record that may be out of date, and condition the commit on it."""
+        self.is_guess = True
+        self.stored[key] = stored
+        self._decoded[key] = record
+        self.named[key] = None
 
     def forget_names(self, count: int) -> None:
         """Let all but the first ``count`` named records condition nothing any more."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from itertools import pairwise
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,8 @@ from perdure.lake.schema import BASE_COLUMNS, archetype_schema
 
 Ids = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+
+_SLICES_MAX: Final = 32
 
 NO_IDS: Ids = np.empty(0, np.int64)
 
@@ -58,11 +61,11 @@ class Shape:
         """Say whether every wanted component is one of these, of the same fingerprint."""
         return all(self.fingerprints.get(each.name) == each.fingerprint for each in wanted)
 
-    def fields(self) -> Iterator[tuple[str, str, str]]:
-        """Yield (component, its field, the field's column) in the order of the table."""
-        for each in self.types:
-            for column in each.columns:
-                yield each.name, column.name[len(each.name.lower()) + 2 :], column.name
+    def fields(self, component: ComponentType) -> Iterator[tuple[str, pa.Field]]:
+        """Yield each field of one of the components, and its column."""
+        prefix = len(f"{component.name.lower()}__")
+        for column in component.columns:
+            yield column.name[prefix:], self.schema.field(column.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +77,8 @@ class Archetype:
     """
 
     shape: Shape
-    rows: pa.Table
-    ids: Ids
+    rows: pa.Table = field(repr=False)
+    ids: Ids = field(repr=False)
 
     @classmethod
     def of(cls, shape: Shape, rows: pa.Table) -> Self:
@@ -98,17 +101,20 @@ class Archetype:
 
         Both ascend by entity; ``gone`` may name entities that are not here.
         """
-        rows = self.rows
-        ids = self.ids
-        places, found = placed(ids, gone)
-        if found.any():
-            stays = np.ones(len(ids), np.bool_)
-            stays[places[found]] = False
-            rows, ids = rows.filter(pa.array(stays)), ids[stays]
+        rows, added = self.rows, None
         if fresh is not None and fresh.num_rows:
-            rows = _upserted(rows, ids, fresh)
-        whole = whole_columns(rows)
-        return type(self)(self.shape, whole, ids_of(whole))
+            rows, added = _replaced(rows, self.ids, fresh)
+        places, found = placed(self.ids, gone)
+        parts = _without(rows, places[found])
+        if added is not None and added.num_rows:
+            parts.append(added)
+        rows = whole_columns(pa.concat_tables(parts))
+        if len(parts) > 1 and added is not None and not self._precedes(added):
+            rows = rows.take(pa.array(np.argsort(ids_of(rows), kind="stable")))
+        return type(self)(self.shape, rows, ids_of(rows))
+
+    def _precedes(self, added: pa.Table) -> bool:
+        return bool(not len(self) or ids_of(added)[0] > self.ids[-1])
 
 
 def empty(shape: Shape) -> Archetype:
@@ -177,29 +183,44 @@ def _addresses(array: pa.Array) -> list[Any]:
     return [None if each is None else (each.address, each.size) for each in array.buffers()]
 
 
-def _upserted(rows: pa.Table, ids: Ids, fresh: pa.Table) -> pa.Table:
+def _replaced(rows: pa.Table, ids: Ids, fresh: pa.Table) -> tuple[pa.Table, pa.Table | None]:
+    """Return the rows with those of ``fresh`` in the place of theirs, and those that have none.
+
+    A column that nobody changed keeps its memory: comparing it later then costs nothing.
+    """
     new_ids = ids_of(fresh)
     if np.array_equal(ids, new_ids):
-        return fresh
+        return _with_old_where_same(rows, fresh), None
     places, known = placed(ids, new_ids)
-    if known.any():
-        rows = _replaced(rows, places[known], fresh.filter(pa.array(known)))
-    if known.all():
-        return rows
-    added = fresh.filter(pa.array(~known))
-    joined = whole_columns(pa.concat_tables([rows, added]))
-    if not len(ids) or ids_of(added)[0] > ids[-1]:
-        return joined
-    return joined.take(pa.array(np.argsort(ids_of(joined), kind="stable")))
-
-
-def _replaced(rows: pa.Table, places: Ids, values: pa.Table) -> pa.Table:
-    mask = np.zeros(rows.num_rows, np.bool_)
-    mask[places] = True
-    at, where = pa.array(mask), pa.array(places)
+    if not known.any():
+        return rows, fresh
+    at = np.zeros(len(ids), np.bool_)
+    at[places[known]] = True
+    mask, where = pa.array(at), pa.array(places[known])
     columns = []
-    for old, new in zip(map(single, rows.columns), map(single, values.columns), strict=True):
-        # A column nobody touched keeps its memory, and so costs the later comparison nothing.
+    held = whole_columns(fresh.filter(pa.array(known)))
+    for old, new in zip(map(single, rows.columns), map(single, held.columns), strict=True):
         same = changed_mask(old.take(where), new) is None
-        columns.append(old if same else pc.replace_with_mask(old, at, new))
+        columns.append(old if same else pc.replace_with_mask(old, mask, new))
+    replaced = pa.Table.from_arrays(columns, schema=rows.schema)
+    return replaced, None if known.all() else fresh.filter(pa.array(~known))
+
+
+def _with_old_where_same(rows: pa.Table, fresh: pa.Table) -> pa.Table:
+    columns = [
+        old if changed_mask(old, new) is None else new
+        for old, new in zip(map(single, rows.columns), map(single, fresh.columns), strict=True)
+    ]
     return pa.Table.from_arrays(columns, schema=rows.schema)
+
+
+def _without(rows: pa.Table, places: Ids) -> list[pa.Table]:
+    """Return the rows but those at ascending places; few gaps are left by slicing, uncopied."""
+    if not len(places):
+        return [rows]
+    if len(places) > _SLICES_MAX:
+        stays = np.ones(rows.num_rows, np.bool_)
+        stays[places] = False
+        return [rows.filter(pa.array(stays))]
+    edges = [-1, *places.tolist(), rows.num_rows]
+    return [rows.slice(last + 1, following - last - 1) for last, following in pairwise(edges)]

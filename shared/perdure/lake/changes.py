@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -17,7 +17,6 @@ from perdure.lake.archetype import (
     changed_mask,
     empty,
     ids_of,
-    placed,
     single,
     whole_columns,
 )
@@ -36,7 +35,7 @@ class TableChanges:
 
     table: TableId
     types: tuple[ComponentType, ...]
-    rows: pa.Table
+    rows: pa.Table = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +96,11 @@ def _changed(old: Archetype, new: Archetype) -> tuple[pa.Table, int]:
         mask = np.concatenate([here, np.ones(len(new) - len(old), np.bool_)])
         active = _chosen(new.rows, mask)
         return _marked(active, is_active=True), active.num_rows
-    places, found = placed(old.ids, new.ids)
-    places = places[found]
-    mask = ~found
-    mask[found] = _differing(old.rows.take(pa.array(places)), _chosen(new.rows, found))
-    left = np.ones(len(old), np.bool_)
-    left[places] = False
+    # What stayed is in the same order on both sides.
+    stayed = np.isin(new.ids, old.ids, assume_unique=True)
+    left = ~np.isin(old.ids, new.ids, assume_unique=True)
+    mask = ~stayed
+    mask[stayed] = _differing(_chosen(old.rows, ~left), _chosen(new.rows, stayed))
     active = _marked(_chosen(new.rows, mask), is_active=True)
     inactive = _marked(_chosen(old.rows, left), is_active=False)
     both = whole_columns(pa.concat_tables([active, inactive]))

@@ -2,34 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from operator import is_
 from types import NoneType
 from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from perdure.kernel import limits
+from perdure.kernel.batch import StoredCommand
 from perdure.kernel.canonical import canonical
-from perdure.kernel.component import Component, checked_value
-from perdure.kernel.errors import InvalidValue
+from perdure.kernel.component import Component, ComponentType, Registry, checked_value
+from perdure.kernel.errors import InvalidValue, UnknownComponent
+from perdure.lake.entity import WITH_VALUES, Kind
+from perdure.lake.plain import are_plain_values, fit_column, plain_fields
 
 _EXACT: Final[Mapping[str, type]] = {"int64": int, "float64": float, "bool": bool, "string": str}
+
+_AT_ONCE: Final = 200
+"""Values decoded together. A model is three objects: more of them alive wake the collector."""
+
+
+def kinds_of(commands: Sequence[StoredCommand]) -> list[Kind]:
+    """Return the kind of each command; those of one kind share the object."""
+    known: dict[tuple[Any, ...], Kind] = {}
+    numbers: dict[tuple[tuple[str, str], ...], int] = {}
+    last: Mapping[str, str] | None = None
+    number = 0
+    kinds = []
+    for index, command in enumerate(commands):
+        operation, types = command.operation, command.types
+        if types is not last:
+            # A batch's commands share the object, so its content is looked at once.
+            last = types
+            number = numbers.setdefault(tuple(sorted(types.items())), len(numbers))
+        name = operation["operation"]
+        named = tuple(operation.get("components", ()))
+        kind = known.get((name, named, number))
+        if kind is None:
+            kind = Kind(name, {each: types.get(each) for each in named})
+            known[name, named, number] = kind
+        kind.indexes.append(index)
+        kinds.append(kind)
+    return kinds
+
+
+def unfit(
+    commands: Sequence[StoredCommand], kinds: Sequence[Kind], registry: Registry
+) -> list[Exception | None]:
+    """Return why each command's values cannot be materialized, None where they can.
+
+    Tells the kinds the types of their components on the way.
+    """
+    found: list[Exception | None] = [None] * len(commands)
+    for kind in {id(each): each for each in kinds}.values():
+        if kind.operation not in WITH_VALUES:
+            continue
+        types: list[ComponentType] = []
+        for name, fingerprint in kind.named.items():
+            errors: Mapping[int, Exception]
+            try:
+                model = registry.exact(name, fingerprint or "")
+            except UnknownComponent as unknown:
+                errors = dict.fromkeys(range(len(kind.indexes)), unknown)
+            else:
+                types.append(model.component)
+                stored = [commands[each].operation["components"][name] for each in kind.indexes]
+                errors = failures(model, stored)
+            for place, error in errors.items():
+                index = kind.indexes[place]
+                found[index] = found[index] or error
+        kind.types = tuple(types)
+    return found
 
 
 def failures(model: type[Component], stored: Sequence[Any]) -> dict[int, Exception]:
     """Return, by index, why stored values are not values of ``model``; empty when all are.
 
-    A value must decode to the class and encode back to the very same bytes. All are tried at
+    A value must decode to the class and encode back to the very same bytes. Many are tried at
     once; only if that fails, one by one. What a class's own validator raises is returned as it
     is, unless it is a BaseException only.
     """
+    found: dict[int, Exception] = {}
+    for first in range(0, len(stored), _AT_ONCE):
+        part = stored[first : first + _AT_ONCE]
+        if not _fit(model, part):
+            found |= {first + index: error for index, error in _each(model, part)}
+    return found
+
+
+def _fit(model: type[Component], stored: Sequence[Any]) -> bool:
+    plain = plain_fields(model)
+    if plain is not None:
+        return are_plain_values(plain, stored)
     try:
         decoded = _many(model).validate_python(stored)
     except Exception:  # noqa: BLE001  # each value is asked again by itself, and gives its reason
-        return _each(model, stored)
-    values = [each.__dict__ for each in decoded]
-    return {} if _same(model, stored, values) else _each(model, stored)
+        return False
+    return _same(model, stored, [each.__dict__ for each in decoded])
 
 
 @cache
@@ -37,9 +107,11 @@ def _many(model: type[Component]) -> TypeAdapter[list[Component]]:
     return TypeAdapter(list[model])  # type: ignore[valid-type]  # a class made at run time
 
 
-def _each(model: type[Component], stored: Sequence[Any]) -> dict[int, Exception]:
-    found = ((index, _failure(model, value)) for index, value in enumerate(stored))
-    return {index: error for index, error in found if error is not None}
+def _each(model: type[Component], stored: Sequence[Any]) -> Iterator[tuple[int, Exception]]:
+    for index, value in enumerate(stored):
+        error = _failure(model, value)
+        if error is not None:
+            yield index, error
 
 
 def _failure(model: type[Component], stored: Any) -> Exception | None:
@@ -47,10 +119,10 @@ def _failure(model: type[Component], stored: Any) -> Exception | None:
         value = checked_value(model, stored)
         if _same(model, [stored], [value]):
             return None
-        return InvalidValue(
-            expected=f"{model.__name__} as {canonical(value).decode()}",
-            found=canonical(stored).decode(),
-        )
+        spelled, found = canonical(value).decode(), canonical(stored).decode()
+        if spelled == found:
+            return InvalidValue(expected=f"{model.__name__} in text UTF-8 can spell", found=found)
+        return InvalidValue(expected=f"{model.__name__} as {spelled}", found=found)
     except Exception as error:  # noqa: BLE001  # returned: its kind decides the command's fate
         return error
 
@@ -59,39 +131,29 @@ def _same(
     model: type[Component], stored: Sequence[Any], values: Sequence[Mapping[str, Any]]
 ) -> bool:
     """Say whether the decoded values spell the stored bytes, and fit their columns."""
-    return values == stored and all(
-        _same_column([each[name] for each in stored], [each[name] for each in values], logical)
-        for name, logical in _columns(model)
+    columns = _columns(model)
+    return set(map(len, stored)) == {len(columns)} and all(
+        _same_column([each[name] for each in stored], [each[name] for each in values], exact)
+        for name, exact in columns
     )
 
 
 @cache
-def _columns(model: type[Component]) -> tuple[tuple[str, str], ...]:
+def _columns(model: type[Component]) -> tuple[tuple[str, type], ...]:
     fields = zip(model.model_fields, model.component.columns, strict=True)
-    return tuple((name, column.logical) for name, column in fields)
+    return tuple((name, _EXACT[column.logical]) for name, column in fields)
 
 
-def _same_column(stored: list[Any], decoded: list[Any], logical: str) -> bool:
-    """Compare what ``==`` forgives: 1 for 1.0 or True, and -0.0 for 0.0."""
+def _same_column(stored: list[Any], decoded: list[Any], exact: type) -> bool:
+    """Compare values, and what ``==`` forgives: 1 for 1.0 or True, and -0.0 for 0.0."""
     kinds = set(map(type, stored))
-    if not kinds <= {_EXACT[logical], NoneType} or set(map(type, decoded)) != kinds:
+    if not kinds <= {exact, NoneType}:
+        return False
+    if not all(map(is_, stored, decoded)) and (
+        stored != decoded
+        or set(map(type, decoded)) != kinds
+        or list(map(repr, stored)) != list(map(repr, decoded))
+    ):
         return False
     held = [each for each in stored if each is not None] if NoneType in kinds else stored
-    match logical:
-        case "int64":
-            return not held or (min(held) >= limits.INTEGER_MIN and max(held) <= limits.INTEGER_MAX)
-        case "float64" if 0.0 in held:
-            return list(map(repr, stored)) == list(map(repr, decoded))
-        case "string":
-            return _encodes(held)
-        case _:
-            return True
-
-
-def _encodes(texts: list[str]) -> bool:
-    """Say whether texts fit a column: a lone surrogate is JSON, but no UTF-8."""
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return fit_column(exact, held)

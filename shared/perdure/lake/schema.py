@@ -73,6 +73,11 @@ def schema_from_signature(signature: Signature) -> pa.Schema:
     return _schema((name, logical) for name, logical, _ in signature.columns)
 
 
+def arrow_fields(columns: Iterable[Column]) -> list[pa.Field]:
+    """Return component columns as Arrow fields."""
+    return [pa.field(column.name, ARROW[column.logical]) for column in columns]
+
+
 def component_columns(signature: Signature, component: str) -> tuple[Column, ...]:
     """Return the columns that one component of an archetype owns."""
     prefixes = {name: f"{name.lower()}__" for name in signature.components}

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from perdure.kernel import limits
 from perdure.kernel.batch import StoredCommand
-from perdure.kernel.component import ComponentType, Registry
+from perdure.kernel.component import Registry
 from perdure.kernel.drain import Failure
 from perdure.kernel.errors import InvalidValue, PerdureError, Refused, code_of
-from perdure.kernel.ids import EntityId, TableId
+from perdure.kernel.ids import EntityId
 from perdure.kernel.ids import Sequence as CommandSequence
-from perdure.lake.archetype import Shape
-from perdure.lake.entity import NOWHERE, WITH_VALUES, Entity, Kind, changed
-from perdure.lake.materialize import failures
-from perdure.lake.state import Rows, WorldState
+from perdure.lake.entity import NO_VALUES, NOWHERE, Entity, Kind, Values, changed, changed_alike
+from perdure.lake.materialize import kinds_of, unfit
+from perdure.lake.overlay import merged
+from perdure.lake.state import WorldState
 
 _REJECTING: Final = (Refused, LookupError, TypeError, ValueError)
-_NO_VALUES: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +33,22 @@ class Applied:
     not_reached: list[CommandSequence] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Consecutive commands of one kind, and where the state before has their entities."""
+
+    kind: Kind
+    commands: Sequence[StoredCommand]
+    subjects: Sequence[EntityId]
+    homes: Sequence[int]
+    rows: Sequence[int]
+    unfit: Sequence[Exception | None]
+
+    @property
+    def values(self) -> list[Values]:
+        return [each.operation.get("components", NO_VALUES) for each in self.commands]
+
+
 class Staging:
     """A tick's changes on top of the state before it; :meth:`state` is the sum of both.
 
@@ -46,6 +59,7 @@ class Staging:
     def __init__(self, before: WorldState, registry: Registry) -> None:
         self._before = before
         self._registry = registry
+        self._shapes = [each.shape for each in before.ordered]
         self._touched: dict[int, Entity] = {}
 
     def apply(
@@ -58,132 +72,77 @@ class Staging:
         that is none of these passes through; this staging is then to be thrown away.
         """
         result = Applied()
-        kinds, unfit = self._materialized(commands)
-        subjects = [_subject(command) for command in commands]
-        entities = self._found(subjects)
-        for index, (command, kind, entity_id) in enumerate(
-            zip(commands, kinds, subjects, strict=True)
-        ):
-            error = unfit.get(index)
-            if error is None:
-                entity = self._touched.get(entity_id) or entities[index]
-                values = command.operation.get("components", _NO_VALUES)
-                try:
-                    self._touched[entity_id] = changed(entity_id, entity, values, kind)
-                except Refused as refusal:
-                    error = refusal
-            if error is None:
-                result.applied.append(command.sequence)
-            elif isinstance(error, _REJECTING):
-                result.rejected.append(_failure(command, error))
-            else:
-                result.retryable.append(_failure(command, error))
-                if stop_on_retryable:
-                    result.not_reached.extend(each.sequence for each in commands[index + 1 :])
-                    break
+        reached = 0
+        for run in self._runs(commands):
+            if self._staged_alike(run):
+                result.applied.extend([each.sequence for each in run.commands])
+                reached += len(run.commands)
+                continue
+            for command, error in zip(run.commands, self._staged(run), strict=True):
+                reached += 1
+                if error is None:
+                    result.applied.append(command.sequence)
+                elif isinstance(error, _REJECTING):
+                    result.rejected.append(_failure(command, error))
+                else:
+                    result.retryable.append(_failure(command, error))
+                    if stop_on_retryable:
+                        result.not_reached.extend(each.sequence for each in commands[reached:])
+                        return result
         return result
 
     def state(self) -> WorldState:
         """Return the state with everything that was applied so far."""
-        gone: dict[TableId, list[int]] = {}
-        arrived: dict[TableId, tuple[Shape, list[int], list[Entity]]] = {}
-        for entity_id in sorted(self._touched):
-            entity = self._touched[entity_id]
-            shape, values, home = entity
-            left = None if home is None else self._before.ordered[home[0]].shape.table
-            if left is not None and (shape is None or shape.table != left):
-                gone.setdefault(left, []).append(entity_id)
-            if shape is not None and (values or shape.table != left):
-                _, ids, entities = arrived.setdefault(shape.table, (shape, [], []))
-                ids.append(entity_id)
-                entities.append(entity)
-        return self._before.merged(
-            {table: np.array(ids, np.int64) for table, ids in gone.items()},
-            [Rows(shape, self._table(shape, ids, each)) for shape, ids, each in arrived.values()],
-        )
+        return merged(self._before, self._touched)
 
-    def _materialized(
-        self, commands: Sequence[StoredCommand]
-    ) -> tuple[list[Kind], dict[int, Exception]]:
-        """Return each command's kind and, by index, why values cannot be materialized."""
-        kinds, members = _kinds(commands)
-        unfit: dict[int, Exception] = {}
-        for kind, indexes in members:
-            if kind.operation not in WITH_VALUES:
+    def _runs(self, commands: Sequence[StoredCommand]) -> Iterator[_Run]:
+        kinds = kinds_of(commands)
+        errors = unfit(commands, kinds, self._registry)
+        subjects = [_subject(command) for command in commands]
+        homes, rows = (each.tolist() for each in self._before.homes(np.array(subjects, np.int64)))
+        first = 0
+        while first < len(kinds):
+            kind, last = kinds[first], first + 1
+            while last < len(kinds) and kinds[last] is kind:
+                last += 1
+            here = slice(first, last)
+            yield _Run(kind, commands[here], subjects[here], homes[here], rows[here], errors[here])
+            first = last
+
+    def _staged_alike(self, run: _Run) -> bool:
+        """Stage a run at once, if none of its commands can differ from the others."""
+        subjects = set(run.subjects)
+        if (
+            len(subjects) < len(run.subjects)
+            or not self._touched.keys().isdisjoint(subjects)
+            or any(run.unfit)
+        ):
+            return False
+        try:
+            entities = changed_alike(run.kind, run.values, run.homes, run.rows, self._shapes)
+        except Refused:
+            return False
+        if entities is None:
+            return False
+        self._touched.update(zip(run.subjects, entities, strict=True))
+        return True
+
+    def _staged(self, run: _Run) -> Iterator[Exception | None]:
+        """Stage a run one by one, and yield why a command was not, or None."""
+        where = zip(run.subjects, run.homes, run.rows, strict=True)
+        for (entity_id, home, row), values, error in zip(where, run.values, run.unfit, strict=True):
+            if error is not None:
+                yield error
                 continue
-            types: list[ComponentType] = []
-            for name, fingerprint in kind.named.items():
-                errors: Mapping[int, Exception]
-                try:
-                    model = self._registry.exact(name, fingerprint or "")
-                except Refused as unknown:
-                    errors = dict.fromkeys(range(len(indexes)), unknown)
-                else:
-                    types.append(model.component)
-                    stored = [commands[each].operation["components"][name] for each in indexes]
-                    errors = failures(model, stored)
-                for place, error in errors.items():
-                    unfit.setdefault(indexes[place], error)
-            kind.types = tuple(types)
-        return kinds, unfit
-
-    def _found(self, subjects: Sequence[EntityId]) -> list[Entity]:
-        """Return the entities as the state before has them."""
-        homes, rows = self._before.homes(np.array(subjects, np.int64))
-        shapes = [each.shape for each in self._before.ordered]
-        return [
-            NOWHERE if home < 0 else Entity(shapes[home], _NO_VALUES, (home, row))
-            for home, row in zip(homes.tolist(), rows.tolist(), strict=True)
-        ]
-
-    def _table(self, shape: Shape, ids: list[int], entities: list[Entity]) -> pa.Table:
-        columns = [pa.array(ids, pa.int64())]
-        for component, field_name, column in shape.fields():
-            kind = shape.schema.field(column).type
-            given = [each.values.get(component) for each in entities]
-            kept = [index for index, value in enumerate(given) if value is None]
-            values = [None if each is None else each[field_name] for each in given]
-            array = pa.array(values, kind)
-            if kept:
-                mask = np.zeros(len(given), np.bool_)
-                mask[kept] = True
-                borrowed = self._borrowed(column, [entities[each].home for each in kept])
-                array = pc.replace_with_mask(array, pa.array(mask), borrowed)
-            columns.append(array)
-        return pa.Table.from_arrays(columns, schema=shape.schema)
-
-    def _borrowed(self, column: str, homes: Sequence[tuple[int, int] | None]) -> pa.Array:
-        """Return the values of a column that entities keep, wherever they come from."""
-        places, rows = np.array(homes, np.int64).T
-        parts, order = [], []
-        for place in np.unique(places).tolist():
-            (here,) = np.nonzero(places == place)
-            parts.append(self._before.ordered[place].array(column).take(pa.array(rows[here])))
-            order.append(here)
-        back = np.argsort(np.concatenate(order))
-        return pa.concat_arrays(parts).take(pa.array(back))
-
-
-def _kinds(commands: Sequence[StoredCommand]) -> tuple[list[Kind], list[tuple[Kind, list[int]]]]:
-    """Return the kind of each command, and for each kind the commands of it."""
-    known: dict[tuple[Any, ...], tuple[Kind, list[int]]] = {}
-    spelled: dict[int, tuple[tuple[str, str], ...]] = {}
-    kinds = []
-    for index, command in enumerate(commands):
-        operation, types = command.operation, command.types
-        name = operation.get("operation")
-        named = tuple(operation.get("components", ()))
-        # Spelled once for all commands of a batch, which share the object.
-        fingerprints = spelled.get(id(types))
-        if fingerprints is None:
-            fingerprints = spelled[id(types)] = tuple(sorted(types.items()))
-        key = (name, named, fingerprints)
-        if key not in known:
-            known[key] = Kind(name, {each: types.get(each) for each in named}), []
-        kind, members = known[key]
-        members.append(index)
-        kinds.append(kind)
-    return kinds, list(known.values())
+            entity = self._touched.get(entity_id)
+            if entity is None:
+                entity = NOWHERE if home < 0 else (self._shapes[home], NO_VALUES, home, row)
+            try:
+                self._touched[entity_id] = changed(entity_id, entity, values, run.kind)
+            except Refused as refusal:
+                yield refusal
+            else:
+                yield None
 
 
 def _subject(command: StoredCommand) -> EntityId:

@@ -25,14 +25,15 @@ class Rows:
     """Stored rows of one table: base columns and those of its components."""
 
     shape: Shape
-    table: pa.Table
+    table: pa.Table = field(repr=False)
 
 
 @dataclass(frozen=True)
 class WorldState:
     """Every living entity, by archetype. A change makes a new state that shares what it can."""
 
-    archetypes: Mapping[TableId, Archetype] = field(default_factory=dict)
+    # asyncio spells the results of its tasks: a million rows must not be part of that.
+    archetypes: Mapping[TableId, Archetype] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, archetypes: Iterable[Archetype]) -> WorldState:

@@ -12,6 +12,7 @@ from perdure.kernel.places import WorldRef
 from perdure.kernel.records import Head, Manifest, TableRows, World
 from perdure.lake.archetype import Shape
 from perdure.lake.objects import ObjectStore
+from perdure.lake.schema import archetype_schema
 from perdure.lake.segment import Origin, rows_of
 from perdure.lake.state import EMPTY, Rows, WorldState, rebuilt, shape_from_signature
 from perdure.runtime.worlds import Executes
@@ -97,4 +98,4 @@ async def _rows(
 ) -> Rows:
     shape = shapes[held.table]
     origin = Origin(world.world, world.run, manifest.tick, manifest.token)
-    return Rows(shape, await rows_of(held, origin, shape.schema, objects))
+    return Rows(shape, await rows_of(held, origin, archetype_schema(shape.types), objects))

@@ -24,7 +24,7 @@ from perdure.lake.segment import Origin, stored_rows
 from perdure.lake.state import WorldState
 from perdure.runtime.app import App
 from perdure.runtime.apply import OnFailure, Outcome, apply_drained
-from perdure.runtime.compute import Computed, TickContext, compute
+from perdure.runtime.compute import Computed, HookFailure, TickFacts, compute, tell
 from perdure.runtime.rebuild import Warm, rebuild
 from perdure.runtime.worlds import Executes
 
@@ -49,6 +49,8 @@ class TickReport:
     entities: int
     more: bool
     """Commands that were due had to be left to the next tick."""
+
+    hook_failures: tuple[HookFailure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,10 @@ class Ticker:
                 self._warm.pop(ref.partition, None)
                 raise
             self._keep(ref, published, after, warm)
-            return _report(published.manifest, drained), replace(grip, head=published.head)
+            report = _report(published.manifest, drained)
+            after_hooks = await tell(self._means.app.hooks("PostTick"), report)
+            report = replace(report, hook_failures=step.hook_failures + after_hooks)
+            return report, replace(grip, head=published.head)
         raise Contended(
             expected=f"a drain of tick {grip.tick} that stays true until it is published",
             found=f"{DRAIN_TRIES} that did not",
@@ -199,7 +204,6 @@ class _Step:
         self,
         ticker: Ticker,
         ref: WorldRef,
-        world: World,
         grip: Grip,
         warm: Warm,
         drained: Drained,
@@ -213,6 +217,7 @@ class _Step:
         self._warm = warm
         self._drained = drained
         self._at = at
+        self.hook_failures: tuple[HookFailure, ...] = ()
 
     async def prepared(self, token: Token) -> tuple[Publish, WorldState]:
         """Apply, compute and store; return the request that would publish it."""
@@ -241,7 +246,7 @@ class _Step:
             checkpoint=whole,
             processors=computed.processors,
             entities=computed.state.entities,
-            next_in_tick_entity_id=computed.next_entity_id,
+            next_in_tick_entity_id=computed.next_in_tick_entity_id,
             at=self._at,
         )
         return publish, computed.state
@@ -263,11 +268,15 @@ class _Step:
     async def _computed(self, state: WorldState) -> Computed:
         if self._grip.careful:
             await self._named(Probe(stage="compute"))
-        context = TickContext(
-            world=self._world.world, run=self._world.run, number=self._grip.tick, time=self._at
-        )
+        app = self._means.app
+        facts = TickFacts(self._world.world, self._world.run, self._grip.tick, self._at)
+        self.hook_failures = await tell(app.hooks("PreTick"), facts)
         return await compute(
-            self._means.app, state, context, next_entity_id=self._warm.next_entity_id
+            state,
+            app.processors(),
+            app.registry,
+            facts,
+            next_in_tick_entity_id=self._warm.next_entity_id,
         )
 
     async def _stored(

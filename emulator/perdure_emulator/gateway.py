@@ -1,0 +1,111 @@
+"""The gateway: HTTP in, events to functions, their replies out again."""
+
+from __future__ import annotations
+
+import base64
+import time
+import urllib.parse
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, Final
+
+import click
+
+from perdure.api.gateway import BODY_BYTES_MAX, http_event
+from perdure.api.problems import internal, problem
+from perdure.kernel.errors import NotFound, StoreUnavailable, TooLarge
+from perdure_emulator.sandboxes import Runs, TimedOut, request_id
+from perdure_emulator.template import Template
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+SECONDS_MAX: Final = 30.0
+"""Longest an integration may take. Source: API Gateway HTTP API, integration timeout."""
+
+
+class Gateway:
+    """An ASGI application that does what API Gateway does in front of a function."""
+
+    def __init__(self, template: Template, sandboxes: Mapping[str, Runs]) -> None:
+        self._template = template
+        self._sandboxes = sandboxes
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http", "the server speaks HTTP only"
+        body = await _received(receive)
+        if body is None:
+            reply = problem(
+                TooLarge(expected=f"a body of at most {BODY_BYTES_MAX} bytes", found="a larger one")
+            ).event()
+        else:
+            reply = await self._answered(scope, body)
+        await _send(send, reply)
+
+    async def _answered(self, scope: Message, body: bytes) -> dict[str, Any]:
+        method, path = scope["method"], scope["raw_path"].decode("ascii")
+        found = self._template.find(method, path)
+        if found is None:
+            asked = f"{method} {urllib.parse.unquote(path)}"
+            return problem(NotFound(expected="a route of /openapi.json", found=asked)).event()
+        route, parameters = found
+        sandbox = self._sandboxes[route.function]
+        event = http_event(
+            method,
+            path,
+            query=scope["query_string"].decode("ascii"),
+            headers=_headers(scope),
+            body=body,
+            request_id=request_id(),
+            route_key=route.key,
+            path_parameters={
+                name: urllib.parse.unquote(value) for name, value in parameters.items()
+            },
+            at_ms=time.time_ns() // 1_000_000,
+        )
+        seconds_max = min(SECONDS_MAX, sandbox.function.timeout_seconds)
+        try:
+            return await sandbox.invoke(event, seconds_max=seconds_max)
+        except TimedOut:
+            return problem(_timed_out(seconds_max)).event()
+        except Exception as error:  # noqa: BLE001  # API Gateway answers for any failed function
+            click.echo(f"perdure: {sandbox.function.name} failed: {error!r}", err=True)
+            return internal().event()
+
+
+def _timed_out(seconds: float) -> StoreUnavailable:
+    return StoreUnavailable(expected=f"an answer within {seconds:.0f} s", found="none")
+
+
+async def _received(receive: Receive) -> bytes | None:
+    """Return the body; None if it is larger than API Gateway takes."""
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > BODY_BYTES_MAX:
+            return None
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+def _headers(scope: Message) -> dict[str, str]:
+    joined: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+        joined[name] = f"{joined[name]},{value}" if name in joined else value
+    return joined
+
+
+async def _send(send: Send, reply: Mapping[str, Any]) -> None:
+    body = reply.get("body") or ""
+    raw = base64.b64decode(body) if reply.get("isBase64Encoded") else body.encode()
+    headers = [
+        (name.encode("latin-1"), str(value).encode("latin-1"))
+        for name, value in reply.get("headers", {}).items()
+    ]
+    headers.append((b"content-length", b"%d" % len(raw)))
+    await send({"type": "http.response.start", "status": reply["statusCode"], "headers": headers})
+    await send({"type": "http.response.body", "body": raw})

@@ -1,0 +1,40 @@
+"""Where the lake lies: objects and the Iceberg catalog, beside the data or in the cloud."""
+
+from __future__ import annotations
+
+import importlib
+import urllib.parse
+from typing import Final
+
+from pyiceberg.catalog import Catalog
+
+from perdure.api.settings import Settings
+from perdure.api.wiring import catalog_path
+from perdure.lake.catalog import open_local
+from perdure.lake.objects import LocalObjects, ObjectStore
+
+CLOUD: Final = "perdure.api.wiring_lake_aws"
+"""Imported by name, and only in the cloud."""
+
+
+def opened_objects(chosen: Settings) -> ObjectStore:
+    """Return the objects of a storage; nothing is asked of them yet."""
+    if chosen.backend == "sqlite":
+        return LocalObjects(catalog_path(chosen).parent / "objects")
+    found: ObjectStore = importlib.import_module(CLOUD).objects(chosen)
+    return found
+
+
+def opened_catalog(chosen: Settings) -> Catalog:
+    """Open the Iceberg catalog of a storage. Raises StoreUnavailable."""
+    if chosen.backend == "sqlite":
+        return open_local(catalog_path(chosen).parent)
+    found: Catalog = importlib.import_module(CLOUD).catalog(chosen)
+    return found
+
+
+def bucket_and_prefix(chosen: Settings) -> tuple[str, str]:
+    """Return where in S3 the objects of a storage lie."""
+    parts = urllib.parse.urlsplit(chosen.uri)
+    prefix = "/".join(part for part in (parts.path.strip("/"), chosen.namespace) if part)
+    return parts.netloc, prefix

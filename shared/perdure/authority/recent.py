@@ -1,0 +1,91 @@
+"""Records as this process last committed them: guesses that spare a load, proved by the next commit.
+
+What is recalled into a view is named there, so the commit decided on it happens only if
+every guess was right. A decision without a commit proves nothing and is never answered
+from a guess.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+from typing import Any, Final
+
+from perdure.kernel.commit import Check, Commit, Put, Remove
+from perdure.kernel.ids import Partition
+from perdure.kernel.record import Record
+from perdure.kernel.view import Key, Reads, Removed, Stored, View, Write
+
+RECORDS_MAX: Final = 8
+"""Records kept of one stream: its head, its last page, and a few more."""
+
+BODY_BYTES_MAX: Final = 4_096
+STREAMS_MAX: Final = 512
+
+COMMITS_UNTIL_TRUSTED: Final = 4
+"""After a wrong guess there is a rival: guess again when it has been quiet for so long."""
+
+
+class Recent:
+    """The last known records of one stream."""
+
+    __slots__ = ("_doubts", "_records")
+
+    def __init__(self) -> None:
+        self._doubts = 0
+        self._records: dict[Key[Any], tuple[Stored, Record]] = {}
+
+    def recall(self, view: View, reads: Reads) -> Reads:
+        """Put what is known of ``reads.keys`` into ``view``, and return what is left to load."""
+        if self._doubts or not self._records:
+            return reads
+        left = []
+        for key in reads.keys:
+            known = self._records.get(key)
+            if known is None:
+                left.append(key)
+            else:
+                view.recall(key, *known)
+        return replace(reads, keys=tuple(left))
+
+    def learn(self, commit: Commit, writes: tuple[Write, ...]) -> None:
+        """Keep what a commit that happened has written over and will be written over again."""
+        self._doubts = max(0, self._doubts - 1)
+        written = {write.key: write for write in writes if not isinstance(write, Removed)}
+        for action in commit.actions:
+            match action:
+                case Put():
+                    self._keep(action, commit, written[action.key])
+                case Remove():
+                    self._records.pop(action.key, None)
+                case Check():
+                    pass
+        while len(self._records) > RECORDS_MAX:
+            del self._records[next(iter(self._records))]
+
+    def forget(self) -> None:
+        """Forget everything: a guess was wrong, or nobody knows what happened."""
+        self._records.clear()
+        self._doubts = COMMITS_UNTIL_TRUSTED
+
+    def _keep(self, put: Put, commit: Commit, record: Record) -> None:
+        self._records.pop(put.key, None)  # what was written last is dropped last
+        if not record.immutable and len(put.body) <= BODY_BYTES_MAX:
+            self._records[put.key] = (Stored(put.version(commit.token), put.body), record)
+
+
+class RecentStreams:
+    """What is known of the streams written last."""
+
+    def __init__(self) -> None:
+        self._streams: OrderedDict[Partition, Recent] = OrderedDict()
+
+    def of(self, stream: Partition) -> Recent:
+        recent = self._streams.get(stream)
+        if recent is None:
+            recent = self._streams[stream] = Recent()
+            if len(self._streams) > STREAMS_MAX:
+                self._streams.popitem(last=False)
+        else:
+            self._streams.move_to_end(stream)
+        return recent

@@ -1,0 +1,42 @@
+"""What every store promises, as named cases for any test runner.
+
+``CASES`` holds them all. A case takes an :data:`Opener` and raises AssertionError if the
+promise is broken; whoever gives the opener closes what it opened. Cases with ``races``
+run several commits at once and need a store that can take them.
+"""
+
+from __future__ import annotations
+
+from perdure.authority.testing import (
+    body_cases,
+    condition_cases,
+    engine_cases,
+    group_cases,
+    race_cases,
+    range_cases,
+    store_cases,
+)
+from perdure.authority.testing.registry import CASES, Case, Opener
+from perdure.authority.testing.wrappers import (
+    CountingStore,
+    ForgetfulStore,
+    ReopeningStore,
+    RivalStore,
+)
+
+__all__ = [
+    "CASES",
+    "Case",
+    "CountingStore",
+    "ForgetfulStore",
+    "Opener",
+    "ReopeningStore",
+    "RivalStore",
+    "body_cases",
+    "condition_cases",
+    "engine_cases",
+    "group_cases",
+    "race_cases",
+    "range_cases",
+    "store_cases",
+]

@@ -1,0 +1,124 @@
+"""The client: one way to ask, whether the functions run in this process or behind an address."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+from urllib.parse import quote
+
+import click
+
+from perdure.cli.lazy import loaded
+from perdure.kernel.ids import checked_id
+
+F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
+
+PATIENCE_SECONDS: Final = 75
+"""How long a request is repeated that may succeed later: longer than a dead writer's lease."""
+
+Query = Mapping[str, str | int | None]
+
+
+class Client(Protocol):
+    """Asks the HTTP interface."""
+
+    rows_per_page: int
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: Any = None,
+        key: str | None = None,
+    ) -> Any:
+        """Return the JSON of a good answer. ``key`` is the Idempotency-Key.
+
+        Asks again for a while what may succeed later. Raises Answered.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class Answered(Exception):
+    """A problem that was answered: one line, and whether asking later may help."""
+
+    def __init__(self, problem: Mapping[str, Any], *, may_pass: bool) -> None:
+        super().__init__(f"{problem['code']}: {problem['detail']}")
+        self.code: str = problem["code"]
+        self.may_pass = may_pass or problem.get("status", 0) >= 500
+
+
+def patiently(send: Callable[[], R], pause_of: Callable[[R], str | None]) -> R:
+    """Send until the answer names no pause after which to ask again, or patience ends."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        answer = send()
+        pause = pause_of(answer)
+        if pause is None or time.monotonic() + float(pause) > until:
+            return answer
+        time.sleep(float(pause))
+
+
+def path_of(world: str, *more: str) -> str:
+    """Return the path of a world, or of something in it. Raises InvalidId."""
+    checked = [checked_id(world, what="a world id")]
+    checked += [checked_id(each, what="an id") for each in more[1:]]
+    parts = ["v1", "worlds", checked[0], *more[:1], *checked[1:]]
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+class Place:
+    """Where to ask, as the options say."""
+
+    def __init__(self, root: Path | None, url: str | None, app: str | None) -> None:
+        self.root = root
+        self.url = url
+        self.app = app
+
+    @contextmanager
+    def client(self, *, make: bool = False) -> Iterator[Client]:
+        """Connect. With ``make`` a local storage that is not there yet is made."""
+        if (self.root is None) == (self.url is None):
+            raise click.UsageError("one of --root and --url is needed")
+        # By name: a local storage needs no HTTP client, and an address no storage.
+        client: Client = (
+            loaded("perdure.cli.remote:Remote")(self.url)
+            if self.root is None
+            else loaded("perdure.cli.embedded:Embedded")(self.root, app=self.app, make=make)
+        )
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+_OPTIONS: Final = (
+    click.option(
+        "--root",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Directory of a storage on this machine.",
+    ),
+    click.option("--url", help="Address of a deployment or of `perdure dev`."),
+    click.option("--app", help="Application of a local storage, as module:attribute."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+)
+
+
+def placed(command: F) -> F:
+    """Give a command the options that say where to ask, as ``place``, and ``as_json``."""
+
+    def run(*args: Any, root: Path | None, url: str | None, app: str | None, **options: Any) -> Any:
+        return command(*args, place=Place(root, url, app), **options)
+
+    run.__doc__ = command.__doc__
+    run.__name__ = command.__name__
+    for option in reversed(_OPTIONS):
+        run = option(run)
+    return run  # type: ignore[return-value]  # click sees the options, callers the function

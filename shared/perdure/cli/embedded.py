@@ -1,0 +1,103 @@
+"""Embedded: the functions' own routes in this process, on a storage in a local directory."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import urllib.parse
+import uuid
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from perdure.api import models, routes_about, routes_commands, routes_worlds
+from perdure.api.gateway import http_event
+from perdure.api.sandbox import Sandbox
+from perdure.api.settings import local
+from perdure.api.wiring import api, existing, made
+from perdure.cli.client import Answered, Query, patiently
+from perdure.cli.lazy import loaded
+from perdure.runtime.app import load_app
+
+SLICE_SECONDS: Final = 5.0
+"""What one call of a run of ticks may take, so that progress is seen."""
+
+LAKE: Final = ("/entities", "/tick", "/land")
+"""Ends of the paths whose routes need Arrow."""
+
+
+class Context:
+    """Lambda's context object, for an event that nobody waits for over a network."""
+
+    aws_request_id = "embedded"
+
+    def __init__(self) -> None:
+        self._until = time.monotonic() + SLICE_SECONDS
+
+    def get_remaining_time_in_millis(self) -> int:
+        return max(0, round((self._until - time.monotonic()) * 1_000))
+
+
+class Embedded:
+    """Asks the routes of the functions without a server between."""
+
+    rows_per_page = models.ROWS_MAX
+
+    def __init__(self, root: Path, *, app: str | None = None, make: bool = False) -> None:
+        chosen = local(root, app=app)
+        # At once, so that a name misspelled makes no directory.
+        load_app(chosen.app)
+        self._settings = made(chosen) if make else existing(chosen)
+        self._thin: Sandbox[Any] | None = None
+        self._lake: Sandbox[Any] | None = None
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: Any = None,
+        key: str | None = None,
+    ) -> Any:
+        event = http_event(
+            method,
+            path,
+            query=spelled(query),
+            headers={} if key is None else {"idempotency-key": key},
+            body=b"" if body is None else json.dumps(body).encode(),
+            request_id=str(uuid.uuid4()),
+        )
+        sandbox = self._lake_side() if path.endswith(LAKE) else self._thin_side()
+        reply = patiently(
+            lambda: sandbox.handler(event, Context()),
+            lambda answered: answered["headers"].get("retry-after"),
+        )
+        answer = json.loads(reply["body"])
+        if reply["statusCode"] >= 400:
+            raise Answered(answer, may_pass="retry-after" in reply["headers"])
+        return answer
+
+    def close(self) -> None:
+        for sandbox in (self._thin, self._lake):
+            if sandbox is not None:
+                sandbox.close()
+
+    def _thin_side(self) -> Sandbox[Any]:
+        if self._thin is None:
+            routes = (*routes_worlds.ROUTES, *routes_commands.ROUTES, *routes_about.ROUTES)
+            self._thin = Sandbox(partial(api, self._settings), routes, reply_bytes_max=sys.maxsize)
+        return self._thin
+
+    def _lake_side(self) -> Sandbox[Any]:
+        if self._lake is None:
+            # By name: Arrow takes as long to import as everything else together.
+            self._lake = loaded("perdure.api.wiring_lake:everything")(self._settings)
+        return self._lake
+
+
+def spelled(query: Query | None) -> str:
+    """Percent-encode a query; what is None is left out."""
+    given = {name: value for name, value in (query or {}).items() if value is not None}
+    return urllib.parse.urlencode(given, quote_via=urllib.parse.quote)

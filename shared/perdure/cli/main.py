@@ -1,0 +1,72 @@
+"""The command line: worlds in a local directory, or behind the address of a deployment.
+
+The commands that belong to a floor above, the emulator's and the example's, are named here and
+imported by nobody below.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final, NoReturn
+
+import click
+
+from perdure.cli.client import Answered
+from perdure.cli.lazy import Lazy
+from perdure.kernel.errors import PerdureError, Unavailable
+
+REFUSED: Final = 1
+UNAVAILABLE: Final = 3
+
+COMMANDS: Final = {
+    "dev": ("perdure_emulator.dev:dev", "Run every function on loopback, without any cloud."),
+    "demo": ("airspace.demo:main", "Replay one real day of air traffic."),
+    "worlds": ("perdure.cli.worlds:worlds", "List the worlds of a storage."),
+    "world": ("perdure.cli.worlds:world", "Create a world, or show one."),
+    "submit": ("perdure.cli.commands:submit", "Submit commands from a file."),
+    "command": ("perdure.cli.commands:command", "Show or cancel a command."),
+    "tick": ("perdure.cli.ticks:tick", "Let a world advance."),
+    "query": ("perdure.cli.rows:query", "Read the rows of a world."),
+    "log": ("perdure.cli.worlds:log", "Read the log of a world."),
+    "land": ("perdure.cli.ticks:land", "Copy what is published into the Iceberg tables."),
+}
+
+HELP: Final = """Durable worlds on serverless infrastructure.
+
+Every command takes --root DIR, a storage on this machine that needs no server, or --url URL,
+and --json. Exit codes: 0 done, 1 refused, 2 used wrongly, 3 unavailable.
+"""
+
+perdure = Lazy(name="perdure", help=HELP, commands=COMMANDS)
+
+
+def main() -> NoReturn:
+    """Run the command that the arguments name, and end with its exit code."""
+    try:
+        perdure.main(standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        click.echo(f"perdure: {error.format_message()}", err=True)
+        sys.exit(error.exit_code)
+    except click.exceptions.Exit as ended:
+        sys.exit(ended.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("perdure: interrupted; nothing that was accepted is lost", err=True)
+        sys.exit(130)
+    except Answered as error:
+        click.echo(f"perdure: {error}", err=True)
+        sys.exit(UNAVAILABLE if error.may_pass else REFUSED)
+    except PerdureError as error:
+        click.echo(f"perdure: {error.code}: {error}", err=True)
+        sys.exit(UNAVAILABLE if isinstance(error, Unavailable) else REFUSED)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough.
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

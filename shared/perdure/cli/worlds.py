@@ -1,0 +1,110 @@
+"""`perdure worlds`, `perdure world …` and `perdure log`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from perdure.cli import show
+from perdure.cli.client import Client, Place, path_of, placed
+from perdure.cli.durations import DURATION
+
+COLUMNS = ("world_id", "name", "status", "published_tick", "entities", "pending_commands")
+
+
+@click.command()
+@placed
+def worlds(place: Place, *, as_json: bool) -> None:
+    """List the worlds of a storage."""
+    with place.client() as client:
+        found = _all_worlds(client)
+    if as_json:
+        show.as_json({"worlds": found})
+    else:
+        show.table(found, COLUMNS, empty="no worlds")
+
+
+@click.group()
+def world() -> None:
+    """Create a world, or show one."""
+
+
+@world.command()
+@click.argument("name")
+@click.option("--world-id", help="Id of the world; drawn if not given.")
+@click.option("--kind", default="", help="What kind of world it is, for whoever lists them.")
+@click.option("--every", type=DURATION, help="Tick by itself: 500ms, 10s, 1m, 2h, 1d.")
+@placed
+def create(
+    name: str,
+    place: Place,
+    *,
+    world_id: str | None,
+    kind: str,
+    every: int | None,
+    as_json: bool,
+) -> None:
+    """Create a world named NAME."""
+    body: dict[str, Any] = {"name": name, "kind": kind}
+    if world_id is not None:
+        body["world_id"] = world_id
+    if every is not None:
+        body["every_ms"] = every
+    with place.client(make=True) as client:
+        created = client.ask("POST", "/v1/worlds", body=body)
+    _told(created, as_json=as_json)
+
+
+@world.command(name="show")
+@click.argument("world_id", metavar="WORLD")
+@placed
+def show_world(world_id: str, place: Place, *, as_json: bool) -> None:
+    """Tell what is known of WORLD."""
+    with place.client() as client:
+        _told(client.ask("GET", path_of(world_id)), as_json=as_json)
+
+
+@click.command()
+@click.argument("world_id", metavar="WORLD")
+@click.option("--after", type=click.IntRange(0), default=0, help="Begin behind this entry.")
+@click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True)
+@click.option("--wait", type=click.FloatRange(0, 20), default=0, help="Seconds to wait for one.")
+@placed
+def log(world_id: str, place: Place, *, after: int, limit: int, wait: float, as_json: bool) -> None:
+    """Read the log of WORLD."""
+    with place.client() as client:
+        page = client.ask(
+            "GET",
+            path_of(world_id, "log"),
+            query={"after": after, "limit": limit, "wait": str(wait) if wait else None},
+        )
+    if as_json:
+        show.as_json(page)
+        return
+    entries = [{**each, "at": _time(each["at"])} for each in page["entries"]]
+    show.table(entries, ("seq", "at", "kind", "facts"), empty="nothing behind that")
+
+
+def _all_worlds(client: Client) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    following = None
+    while True:
+        page = client.ask("GET", "/v1/worlds", query={"limit": 1_000, "next": following})
+        found += page["worlds"]
+        following = page.get("next")
+        if following is None:
+            return found
+
+
+def _told(info: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        show.as_json(info)
+    else:
+        show.facts({**info, "created_at": _time(info["created_at"])})
+
+
+def _time(at_ms: int) -> str:
+    moment = datetime.fromtimestamp(at_ms / 1_000, UTC)
+    return moment.isoformat(sep=" ", timespec="seconds")

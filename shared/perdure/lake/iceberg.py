@@ -1,0 +1,173 @@
+"""Iceberg tables: made on first landing, appended to once per batch, opened by any reader."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import (
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.sorting import SortField, SortOrder
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import BooleanType, DoubleType, IcebergType, LongType, NestedField, StringType
+from sqlalchemy.exc import SQLAlchemyError
+
+from perdure.kernel.errors import StoreUnavailable
+from perdure.kernel.records import Signature
+from perdure.lake.schema import check_fingerprint, schema_from_signature
+
+SORTED_BY: Final = ("world_id", "tick", "entity_id")
+"""Order of rows inside a file. No partitions: a world's ticks are found by file statistics."""
+
+BATCH: Final = "perdure.batch"
+"""Snapshot property with the batch id of the landing that appended it."""
+
+CREATE_ATTEMPTS_MAX: Final = 5
+
+PROPERTIES: Final = {
+    "format-version": "2",
+    "commit.retry.num-retries": "0",
+    "commit.manifest-merge.enabled": "true",
+    "commit.manifest.min-count-to-merge": "20",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "10",
+    "write.metadata.metrics.column.world_id": "full",
+    "write.parquet.row-group-limit": "65536",
+}
+"""A commit is one compare-and-swap; few old metadata files; row groups small enough that a
+few ticks of a long file are read without the rest."""
+
+
+_TYPES: Final[Mapping[pa.DataType, IcebergType]] = {
+    pa.int64(): LongType(),
+    pa.float64(): DoubleType(),
+    pa.bool_(): BooleanType(),
+    pa.string(): StringType(),
+}
+
+
+class Verdict(Enum):
+    """What the snapshots of a table say about a batch."""
+
+    LANDED = "landed"
+    NOT_LANDED = "not landed"
+    UNTOLD = "the chain of parents is broken: ask the rows"
+
+
+class Lake:
+    """The tables of one storage, in one namespace of a catalog. Not for the event loop."""
+
+    def __init__(self, catalog: Catalog, namespace: str) -> None:
+        self._catalog = catalog
+        self._namespace = namespace
+
+    def opened(self, signature: Signature) -> Table | None:
+        """Open a table; None if nothing was landed in it. Raises SchemaMismatch."""
+        try:
+            table = self._catalog.load_table((self._namespace, signature.table))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+        check_fingerprint(signature, table.schema().as_arrow())
+        return table
+
+    def created(self, signature: Signature) -> Table:
+        """Open a table, made if it is not there yet; rivals may make it at the same time.
+
+        Raises: SchemaMismatch, StoreUnavailable.
+        """
+        failed: Exception | None = None
+        for _ in range(CREATE_ATTEMPTS_MAX):
+            table = self.opened(signature)
+            if table is not None:
+                return table
+            try:
+                self._create(signature)
+            except (TableAlreadyExistsError, SQLAlchemyError) as error:
+                failed = error
+        raise StoreUnavailable(
+            expected=f"to create table {signature.table}", found=str(failed)
+        ) from failed
+
+    def _create(self, signature: Signature) -> None:
+        with contextlib.suppress(NamespaceAlreadyExistsError):
+            self._catalog.create_namespace(self._namespace)
+        schema = _iceberg_schema(signature)
+        self._catalog.create_table(
+            (self._namespace, signature.table),
+            schema=schema,
+            partition_spec=UNPARTITIONED_PARTITION_SPEC,
+            sort_order=_sort_order(schema),
+            properties={**PROPERTIES, "perdure.components": ",".join(signature.components)},
+        )
+
+
+def head_of(table: Table) -> int | None:
+    """Return the id of the current snapshot, None while the table is empty."""
+    snapshot = table.current_snapshot()
+    return None if snapshot is None else snapshot.snapshot_id
+
+
+def append(table: Table, rows: pa.Table, batch: str) -> int:
+    """Append ``rows`` as one snapshot on the head ``table`` was loaded with; count the files.
+
+    A compare-and-swap: if the head has moved, nothing is appended. Any exception leaves
+    the outcome unknown; load the table again and look with :func:`verdict`.
+    """
+    table.append(rows, snapshot_properties={BATCH: batch})
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary is not None
+    return int(snapshot.summary.additional_properties["added-data-files"])
+
+
+def verdict(table: Table, batch: str, parent: int | None) -> Verdict:
+    """Say whether ``batch`` landed, by the snapshots from the head back to ``parent``.
+
+    ``parent`` is the head the table had before the batch was first tried, None if it was
+    empty. Absence is proven only by an unbroken chain: expiry cuts a snapshot's parent
+    off, so the end of a chain is the table's beginning only if it is sequence number 1.
+    """
+    at: Snapshot | None = table.current_snapshot()
+    if at is None:
+        return Verdict.NOT_LANDED if parent is None else Verdict.UNTOLD
+    while at is not None:
+        if at.summary is not None and at.summary.additional_properties.get(BATCH) == batch:
+            return Verdict.LANDED
+        if at.snapshot_id == parent:
+            return Verdict.NOT_LANDED
+        if at.parent_snapshot_id is None:
+            is_first = parent is None and at.sequence_number == 1
+            return Verdict.NOT_LANDED if is_first else Verdict.UNTOLD
+        at = table.metadata.snapshot_by_id(at.parent_snapshot_id)
+    return Verdict.UNTOLD
+
+
+def _iceberg_schema(signature: Signature) -> Schema:
+    fields = schema_from_signature(signature)
+    return Schema(
+        *(
+            NestedField(number, field.name, _TYPES[field.type], required=not field.nullable)
+            for number, field in enumerate(fields, start=1)
+        )
+    )
+
+
+def _sort_order(schema: Schema) -> SortOrder:
+    return SortOrder(
+        *(
+            SortField(source_id=schema.find_field(name).field_id, transform=IdentityTransform())
+            for name in SORTED_BY
+        )
+    )

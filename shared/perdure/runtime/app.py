@@ -1,0 +1,138 @@
+"""Apps: the components, processors and hooks that a world runs on, registered without Arrow."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_args
+
+from perdure.kernel.component import Component, ComponentType, Registry
+from perdure.kernel.errors import NotFound
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from perdure.runtime.compute import TickContext
+
+Moment = Literal["PreTick", "PostTick"]
+Process: TypeAlias = "Callable[[pa.Table, TickContext], pa.Table | Awaitable[pa.Table]]"
+Hook: TypeAlias = Callable[[Any], object]
+
+_ComponentT = TypeVar("_ComponentT", bound=type[Component])
+_ProcessT = TypeVar("_ProcessT", bound="Process")
+_HookT = TypeVar("_HookT", bound=Hook)
+
+_MOMENTS: Final = get_args(Moment)
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """A function over the rows of every archetype that has all of ``components``.
+
+    Smaller priorities run first, equal ones by name.
+    """
+
+    name: str
+    components: tuple[ComponentType, ...]
+    priority: int
+    process: Process
+
+
+class App:
+    """What a world runs on. Modules of processors are imported only where ticks are served."""
+
+    def __init__(self, name: str = "app") -> None:
+        self.name = name
+        self.registry = Registry()
+        self._modules: list[str] = []
+        self._processors: dict[str, Processor] = {}
+        self._hooks: dict[Moment, list[Hook]] = {moment: [] for moment in _MOMENTS}
+        self._prefixes: dict[str, str] = {}
+
+    def component(self, model: _ComponentT) -> _ComponentT:
+        """Register a component class: a decorator. Raises TypeError.
+
+        Two names that differ in case only would share their columns, and are refused.
+        """
+        name = model.component.name
+        known = self._prefixes.setdefault(name.lower(), name)
+        if known != name:
+            raise TypeError(
+                f"Expected component names that differ not only in case; found {known} and {name}."
+            )
+        self.registry.add(model)
+        return model
+
+    def processor(
+        self, *components: type[Component], priority: int = 0, name: str | None = None
+    ) -> Callable[[_ProcessT], _ProcessT]:
+        """Register ``(rows, tick) -> rows`` to run in every tick: a decorator.
+
+        ``rows`` holds ``entity_id`` and the columns of one whole archetype, in the order of
+        entities; the result has the same rows and columns. The function may be ``async``.
+        """
+
+        def register(process: _ProcessT) -> _ProcessT:
+            known_as = name or process.__name__
+            if known_as in self._processors:
+                raise ValueError(f"Expected one processor named {known_as!r}; found two.")
+            for model in components:
+                self.component(model)
+            described = tuple(model.component for model in components)
+            self._processors[known_as] = Processor(known_as, described, priority, process)
+            return process
+
+        return register
+
+    def hook(self, moment: Moment) -> Callable[[_HookT], _HookT]:
+        """Register a function to be told of every tick: a decorator.
+
+        A hook advises: what it returns is ignored, what it raises is reported and changes
+        nothing. It may be ``async``.
+        """
+        if moment not in _MOMENTS:
+            raise ValueError(f"Expected one of {', '.join(_MOMENTS)}; found {moment!r}.")
+
+        def register(hook: _HookT) -> _HookT:
+            self._hooks[moment].append(hook)
+            return hook
+
+        return register
+
+    def include(self, *modules: str) -> None:
+        """Name modules that register processors on import; :meth:`load` imports them."""
+        self._modules.extend(modules)
+
+    def load(self) -> None:
+        """Import what was included. Modules named once are imported once."""
+        for module in self._modules:
+            importlib.import_module(module)
+
+    def processors(self) -> tuple[Processor, ...]:
+        """Return the processors in the order in which they run."""
+        return tuple(sorted(self._processors.values(), key=lambda each: (each.priority, each.name)))
+
+    def hooks(self, moment: Moment) -> Iterable[Hook]:
+        """Return the hooks of a moment in the order of their registration."""
+        return tuple(self._hooks[moment])
+
+
+def load_app(reference: str) -> App:
+    """Return the app at ``module:attribute``. Raises NotFound.
+
+    An error inside the module is not hidden: it is raised as it is.
+    """
+    module, _, attribute = reference.partition(":")
+    if not module or not attribute:
+        raise NotFound(expected="an app as 'module:attribute'", found=repr(reference))
+    try:
+        imported = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise NotFound(expected=f"a module {module!r}", found="none") from error
+    found = getattr(imported, attribute, None)
+    if not isinstance(found, App):
+        raise NotFound(expected=f"an App at {reference!r}", found=type(found).__name__)
+    return found

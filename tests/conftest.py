@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.support.ministack import account, ministack
+from tests.support.stores import dynamodb_client
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run tests that are coroutines, each in a loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
+
+
+@pytest.fixture(scope="session")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a local stand-in for AWS."""
+    with ministack(tmp_path_factory.mktemp("ministack") / "log") as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def dynamodb(aws: str) -> Iterator[Any]:
+    """A client of a local DynamoDB, over HTTP."""
+    client = dynamodb_client(aws, account(), threads=8)
+    yield client
+    client.close()

@@ -1,0 +1,73 @@
+"""A running emulator, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).parents[2]
+APP = "tests.emulator.harbour:app"
+COMMAND = (sys.executable, "-m", "perdure.cli.main", "dev", "--app", APP)
+START_SECONDS = 60
+ADDRESS = re.compile(r"perdure is listening on (http://127\.0\.0\.1:\d+)\n")
+
+
+def environment() -> dict[str, str]:
+    paths = (ROOT / "shared", ROOT / "emulator", ROOT)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+
+
+@dataclass
+class Deployment:
+    """The process, and a client that talks to it."""
+
+    process: subprocess.Popen[str]
+    http: httpx.Client
+
+    def stop(self, signal: int) -> tuple[int, str, str]:
+        """Send a signal and return the exit code and what was printed since it listened."""
+        self.process.send_signal(signal)
+        out, err = self.process.communicate(timeout=START_SECONDS)
+        return self.process.returncode, out, err
+
+
+@contextmanager
+def deployed(root: Path, *options: str) -> Iterator[Deployment]:
+    """Run an emulator on a free port."""
+    with subprocess.Popen(
+        [*COMMAND, "--root", str(root), "--port", "0", *options],
+        cwd=ROOT,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            said = process.stdout.readline()
+            found = ADDRESS.fullmatch(said)
+            assert found, said + process.stderr.read()
+            with httpx.Client(base_url=found[1], timeout=START_SECONDS, trust_env=False) as http:
+                yield Deployment(process, http)
+        finally:
+            process.kill()
+
+
+def refused(root: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run an emulator that is not expected to start."""
+    return subprocess.run(
+        [*COMMAND, "--root", str(root), *options],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=START_SECONDS,
+        check=False,
+    )
