@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import ClassVar
 
 from perdure.kernel import limits, ranges
@@ -156,7 +157,7 @@ class Publish:
             processors=self.processors,
             settled=settled,
             cancelled=cancelled,
-            outcomes=self.outcomes,
+            outcomes=tuple(sorted(self.outcomes, key=attrgetter("sequence"))),
             tables=self.tables,
             checkpoint=self.checkpoint,
             entities=self.entities,

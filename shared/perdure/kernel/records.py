@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
 from perdure.kernel.canonical import digest
@@ -273,7 +275,7 @@ class Manifest(Record):
     """The record that makes one tick visible.
 
     ``settled`` are the sequences that are done with (applied, rejected or dead letter);
-    ``outcomes`` are the exceptions to "applied"; ``cancelled`` left their pages unapplied. ``checkpoint`` holds the world's whole
+    ``outcomes`` are the exceptions to "applied", by sequence; ``cancelled`` left their pages unapplied. ``checkpoint`` holds the world's whole
     state when this tick wrote one.
     """
 
@@ -304,6 +306,12 @@ class Manifest(Record):
     @property
     def digest(self) -> str:
         return digest("perdure.manifest.v1", self.body())
+
+    def outcome_of(self, sequence: Sequence) -> Outcome | None:
+        """Return what is said of one command, unless it is simply in ``settled``."""
+        at = bisect_left(self.outcomes, sequence, key=attrgetter("sequence"))
+        found = self.outcomes[at : at + 1]
+        return found[0] if found and found[0].sequence == sequence else None
 
 
 def world_key(ref: WorldRef) -> Key[World]:
