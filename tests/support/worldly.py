@@ -138,6 +138,7 @@ class World:
             token=Token(more.pop("token", f"attempt-{next(self.numbers)}")),
             epoch=grip.epoch,
             holder=grip.holder,
+            drained_seq=drained.head.seq,
             drained=settled.drained,
             moved=settled.moved,
             outcomes=settled.outcomes,

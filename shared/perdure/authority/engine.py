@@ -148,7 +148,7 @@ class Authority:
             outcome = await self._decided(group, recent)
             line.put_back(outcome.rest)
             group = outcome.members
-            ready = self._ready(outcome) if outcome.writes else None
+            ready = self._ready(outcome) if outcome.view.written else None
         except Unavailable as error:
             _fail(group, error)
             return
@@ -202,7 +202,7 @@ class Authority:
         return view
 
     def _ready(self, outcome: Decided) -> tuple[Commit, Packed]:
-        commit = derived(outcome.view, outcome.writes, self._new_token())
+        commit = derived(outcome.view, self._new_token())
         placed: Placed = {}
         for member in outcome.members:
             placed |= member.placed
@@ -227,7 +227,7 @@ class Authority:
                 raise
             await self._try_again(line, group, error)
         else:
-            line.recent.learn(commit, outcome.writes)
+            line.recent.learn(commit, outcome.view.written)
             self._writers |= {type(member.request) for member in outcome.writers}
             outcome.release()
 

@@ -140,7 +140,9 @@ class Admit:
             "count": batch.size,
             "first_entity_id": head.next_entity_id,
             "first_sequence": head.next_sequence,
-            "groups": [[group.tick, group.priority, group.count] for group in groups],
+            "groups": [
+                [group.tick, group.priority, group.count, group.page.first] for group in groups
+            ],
             "published": head.published,
         }
         after, entry = appended(

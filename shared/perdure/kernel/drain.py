@@ -100,14 +100,17 @@ class DrainDue:
         return Decision(Drained(head, held, tuple(commands[: limits.DRAIN_COMMANDS_MAX]), more))
 
     def _recent(self, view: View, head: Head) -> list[Key[LogEntry]]:
-        """Return the keys of the log since the last manifest."""
+        """Return the keys of the log since the last published tick's own drain.
+
+        What was admitted between that drain and its publication was checked by nobody yet.
+        """
         world = self.ref.partition
         since = Seq(0)
         if head.published != NO_TICK:
             manifest = view.peek(manifest_key(world, head.published))
             if manifest is None:
                 raise Contended(expected=f"the manifest of tick {head.published}", found="none yet")
-            since = manifest.seq
+            since = manifest.drained_seq
         return [log_key(world, Seq(seq)) for seq in range(since + 1, head.seq + 1)]
 
     def _batches(
@@ -144,7 +147,7 @@ class DrainDue:
         named: list[Ranges] = []
         for entry in recent:
             if entry.kind == "admitted" and any(
-                tick <= self.tick for tick, _, _ in entry.facts["groups"]
+                tick <= self.tick for tick, *_ in entry.facts["groups"]
             ):
                 known = batches.get((entry.partition, entry.seq))
                 named.append(_named_due(known or StoredBatch.of(entry), self.tick, unread))

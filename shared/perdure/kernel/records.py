@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
 from perdure.kernel.canonical import digest
@@ -89,6 +91,11 @@ class Signature(Record):
     columns: tuple[tuple[str, str, bool], ...]
     """(name, logical type, nullable) of every component column, in table order."""
     fingerprint: str
+
+    @property
+    def logical(self) -> tuple[object, ...]:
+        """What two signatures of one table must agree in; nullability is none of it."""
+        return (self.components, tuple(column[:2] for column in self.columns), self.fingerprint)
 
     @property
     def key(self) -> Key[Signature]:
@@ -268,7 +275,7 @@ class Manifest(Record):
     """The record that makes one tick visible.
 
     ``settled`` are the sequences that are done with (applied, rejected or dead letter);
-    ``outcomes`` are the exceptions to "applied"; ``cancelled`` left their pages unapplied. ``checkpoint`` holds the world's whole
+    ``outcomes`` are the exceptions to "applied", by sequence; ``cancelled`` left their pages unapplied. ``checkpoint`` holds the world's whole
     state when this tick wrote one.
     """
 
@@ -278,6 +285,9 @@ class Manifest(Record):
     token: Token
     epoch: Epoch
     seq: Seq
+    drained_seq: Seq
+    """How far the log went when this tick's drain began: what came later it did not see."""
+
     at: Instant
     previous: str
     processors: tuple[str, ...] = ()
@@ -296,6 +306,12 @@ class Manifest(Record):
     @property
     def digest(self) -> str:
         return digest("perdure.manifest.v1", self.body())
+
+    def outcome_of(self, sequence: Sequence) -> Outcome | None:
+        """Return what is said of one command, unless it is simply in ``settled``."""
+        at = bisect_left(self.outcomes, sequence, key=attrgetter("sequence"))
+        found = self.outcomes[at : at + 1]
+        return found[0] if found and found[0].sequence == sequence else None
 
 
 def world_key(ref: WorldRef) -> Key[World]:

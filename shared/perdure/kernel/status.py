@@ -145,15 +145,12 @@ def state_of(view: View, head: Head, place: Place) -> State:
     """Derive where a command stands.
 
     The manifest of its due tick is asked before its page, so that a page that a running
-    commit has not yet taken away never hides a settlement; the mark of its cancelling comes
-    first of all, for what was cancelled was never applied. Raises Missing, Contended.
+    commit has not yet taken away never hides a settlement; the mark of its cancelling before
+    later manifests, for what was cancelled is in none of them. Raises Missing, Contended.
     """
     world = head.partition
-    mark = cancelled_key(world, place.sequence)
     sure = (manifest_key(world, place.tick),) if place.tick <= head.published else ()
-    view.require(peeks=(mark, page_key(world, place.page), *sure))
-    if view.peek(mark) is not None:
-        return _cancelled()
+    view.require(peeks=(page_key(world, place.page), *sure))
     at, page, attempts = place.tick, place.page, 0
     while True:
         final, retried = _settlement(view, head, place.sequence, at, at)
@@ -162,6 +159,8 @@ def state_of(view: View, head: Head, place: Place) -> State:
         if retried is None and _entry(view.peek(page_key(world, page)), place) is not None:
             return _open(head, place, page, attempts)
         if retried is None:
+            if view.peek(cancelled_key(world, place.sequence)) is not None:
+                return _cancelled()
             final, retried = _settlement(view, head, place.sequence, Tick(at + 1), head.published)
         if final is not None:
             return final
@@ -227,19 +226,19 @@ def windows(first: int, last: int) -> Iterator[range]:
 
 
 def _said(manifest: Manifest, sequence: Sequence) -> tuple[State | None, Outcome | None] | None:
-    for outcome in manifest.outcomes:
-        if outcome.sequence == sequence:
-            if outcome.status == "retryable":
-                return None, outcome
-            state = State(
-                outcome.status,
-                outcome.attempts,
-                tick=manifest.tick,
-                token=manifest.token,
-                code=outcome.code,
-                detail=outcome.detail,
-            )
-            return state, None
+    outcome = manifest.outcome_of(sequence)
+    if outcome is not None and outcome.status == "retryable":
+        return None, outcome
+    if outcome is not None:
+        state = State(
+            outcome.status,
+            outcome.attempts,
+            tick=manifest.tick,
+            token=manifest.token,
+            code=outcome.code,
+            detail=outcome.detail,
+        )
+        return state, None
     if ranges.contains(manifest.cancelled, sequence):
         return _cancelled(), None
     if ranges.contains(manifest.settled, sequence):

@@ -240,6 +240,7 @@ class _Step:
             epoch=self._grip.epoch,
             holder=self._ticker.holder,
             drained=settled.drained,
+            drained_seq=self._drained.head.seq,
             moved=settled.moved,
             outcomes=checked_outcomes(settled.outcomes),
             tables=tables,

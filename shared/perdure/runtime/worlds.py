@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
@@ -14,7 +15,7 @@ from perdure.kernel.batch import prepared, split
 from perdure.kernel.cancel import Cancel, CancelAll, CancelledAll
 from perdure.kernel.component import Registry
 from perdure.kernel.create import CreateWorld, Describe, Discover, WorldInfo
-from perdure.kernel.errors import Contended, Invalid, Unavailable, shown
+from perdure.kernel.errors import Contended, Invalid, TooLarge, Unavailable, shown
 from perdure.kernel.ids import (
     BatchId,
     CommandId,
@@ -184,10 +185,19 @@ class Worlds:
         Batches are named ``<prefix>-<number>``: the same call again answers the same.
         """
         prefix = self._new_token() if batch_prefix is None else batch_prefix
-        return [
-            await self.submit(world, part, batch_id=f"{prefix}-{number:06d}")
-            for number, part in enumerate(split(commands))
-        ]
+        admitted: list[Submitted] = []
+        waiting = deque(split(commands))
+        while waiting:
+            part = waiting.popleft()
+            name = f"{prefix}-{len(admitted):06d}"
+            try:
+                admitted.append(await self.submit(world, part, batch_id=name))
+            except TooLarge:
+                if len(part) == 1:
+                    raise
+                middle = len(part) // 2
+                waiting.extendleft((part[middle:], part[:middle]))
+        return admitted
 
     async def command(self, world: str, command: str) -> CommandStatus:
         """Tell what became of a command. Raises NotFound."""
