@@ -1,20 +1,25 @@
 """Durable worlds on serverless infrastructure."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
+
+import importlib
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
+
+from perdure.kernel.component import Component
+from perdure.kernel.errors import PerdureError, Refused, Unavailable
+from perdure.kernel.operations import (
+    AddComponents,
+    Command,
+    Despawn,
+    RemoveComponents,
+    Spawn,
+    Update,
+)
+from perdure.runtime.app import App
 
 if TYPE_CHECKING:
-    from perdure.kernel.component import Component
-    from perdure.kernel.errors import PerdureError, Refused, Unavailable
-    from perdure.kernel.operations import (
-        AddComponents,
-        Command,
-        Despawn,
-        RemoveComponents,
-        Spawn,
-        Update,
-    )
-    from perdure.runtime.app import App
+    from perdure.runtime.storage import Storage
 
 __all__ = [
     "AddComponents",
@@ -28,20 +33,21 @@ __all__ = [
     "Spawn",
     "Unavailable",
     "Update",
+    "open",
 ]
 
-_HOMES = {
-    "App": "perdure.runtime.app",
-    "Component": "perdure.kernel.component",
-    "PerdureError": "perdure.kernel.errors",
-    "Refused": "perdure.kernel.errors",
-    "Unavailable": "perdure.kernel.errors",
-}
-_OPERATIONS = "perdure.kernel.operations"
 
+def open(
+    uri: str, *, app: App, namespace: str = "default", table: str | None = None
+) -> AbstractAsyncContextManager[Storage]:
+    """Open a storage: ``async with perdure.open("file:///data/demo", app=app) as storage``.
 
-def __getattr__(name: str) -> Any:
-    # When first asked for: whoever wants one floor does not import all of them.
-    if name not in __all__:
-        raise AttributeError(f"module 'perdure' has no attribute {name!r}")
-    return getattr(import_module(_HOMES.get(name, _OPERATIONS)), name)
+    ``s3://bucket/prefix`` needs ``table``, the DynamoDB table of its authority.
+    Raises: InvalidValue, StoreUnavailable, NewerSchema.
+    """
+    # By name, so that whoever imports this package for its components pays for no Arrow.
+    wiring = importlib.import_module("perdure.api.wiring_python")
+    storage: AbstractAsyncContextManager[Storage] = wiring.opened(
+        uri, app=app, namespace=namespace, table=table
+    )
+    return storage
