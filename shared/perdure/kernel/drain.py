@@ -190,11 +190,7 @@ def _held(
         batch = batches.get((entry.world or own, entry.seq))
         if batch is None or batch.first_sequence >= head.next_sequence:
             continue
-        held = entry.open
-        if held is None:
-            first = batch.first_sequence
-            held = ranges.ranges(first + index for index in batch.groups[entry.group][1])
-        yield HeldEntry(entry, held)
+        yield HeldEntry(entry, entry.open or batch.group_ranges[entry.group])
 
 
 def _due(
@@ -206,27 +202,25 @@ def _due(
     for name, entries in pages:
         for each in entries:
             batch = batches[each.entry.world or own, each.entry.seq]
-            for sequence in ranges.members(ranges.from_sequence(each.held, head.cancelled_below)):
-                yield DueCommand(
-                    name.tick,
-                    name.priority,
-                    sequence,
-                    each.entry.attempts,
-                    batch.command(sequence - batch.first_sequence),
-                )
+            attempts = each.entry.attempts
+            for first, last in ranges.from_sequence(each.held, head.cancelled_below):
+                start = first - batch.first_sequence
+                stop = last - batch.first_sequence + 1
+                for command in batch.commands(start, stop):
+                    yield DueCommand(name.tick, name.priority, command.sequence, attempts, command)
 
 
 def _named_due(batch: StoredBatch, tick: Tick, unread: PageName | None) -> Ranges:
     """Return the sequences that an admission says are due, up to the first unread page."""
-    first = batch.first_sequence
-    bound = None if unread is None else (unread.tick, unread.priority, unread.first)
-    return ranges.ranges(
-        first + index
-        for (at, priority), indices in batch.groups
-        if at <= tick
-        for index in indices
-        if bound is None or (at, priority, first + index) < bound
-    )
+    named: list[Ranges] = []
+    for (due, _), held in zip(batch.groups, batch.group_ranges, strict=True):
+        if due[0] > tick or (unread is not None and due > (unread.tick, unread.priority)):
+            continue
+        if unread is not None and due == (unread.tick, unread.priority):
+            named.append(ranges.difference(held, ranges.from_sequence(held, unread.first)))
+        else:
+            named.append(held)
+    return ranges.union(*named)
 
 
 @dataclass(frozen=True, slots=True)
