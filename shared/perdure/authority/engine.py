@@ -15,6 +15,7 @@ from perdure.authority.bodies import Packed, Placed
 from perdure.authority.group import Asked, Decided, Overtaken, asked, decided
 from perdure.authority.recent import Recent, RecentStreams
 from perdure.authority.store import RevisionConflict, Store
+from perdure.kernel import limits
 from perdure.kernel.commit import Commit, derived
 from perdure.kernel.errors import (
     Contended,
@@ -174,6 +175,8 @@ class Authority:
                 await self._commit(line, outcome, *ready)
             elif outcome.view.is_guess:
                 line.put_back(_freshly(group))
+            elif unproven := _unproven(group, outcome.view):
+                line.put_back(unproven)
             else:
                 outcome.release()
         except Exception as error:  # noqa: BLE001  # handed to all callers it concerns
@@ -293,6 +296,25 @@ class Authority:
 def _freshly(group: list[Asked]) -> list[Asked]:
     for member in group:
         member.fresh = True
+    return group
+
+
+def _unproven(group: list[Asked], view: View) -> list[Asked]:
+    """Return ``group`` to be decided again on snapshots, if its answers may mix two moments.
+
+    A commit proves that what was named held all at once. An answer that writes nothing has no
+    such proof: a key found absent, then a head found closing, may be an admission and an end
+    that came in between.
+    """
+    names = tuple(view.named)
+    if not 1 < len(names) <= limits.LOAD_KEYS_MAX:
+        return []
+    if any(member.reads.snapshot or member.reads.ranges for member in group):
+        return []
+    for member in group:
+        named = names if len(group) == 1 else ()
+        member.reads = Reads.union(member.reads, Reads(keys=named, snapshot=True))
+        member.alone = True
     return group
 
 
