@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import importlib
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING
-
-from perdure.kernel.component import Component
-from perdure.kernel.errors import PerdureError, Refused, Unavailable
-from perdure.kernel.operations import (
-    AddComponents,
-    Command,
-    Despawn,
-    RemoveComponents,
-    Spawn,
-    Update,
-)
-from perdure.runtime.app import App
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from perdure.kernel.component import Component
+    from perdure.kernel.errors import PerdureError, Refused, Unavailable
+    from perdure.kernel.operations import (
+        AddComponents,
+        Command,
+        Despawn,
+        RemoveComponents,
+        Spawn,
+        Update,
+    )
+    from perdure.runtime.app import App
     from perdure.runtime.storage import Storage
 
 __all__ = [
@@ -35,6 +34,22 @@ __all__ = [
     "Update",
     "open",
 ]
+
+_HOMES = {
+    "App": "perdure.runtime.app",
+    "Component": "perdure.kernel.component",
+    "PerdureError": "perdure.kernel.errors",
+    "Refused": "perdure.kernel.errors",
+    "Unavailable": "perdure.kernel.errors",
+}
+_OPERATIONS = "perdure.kernel.operations"
+
+
+def __getattr__(name: str) -> Any:
+    # When first asked for: whoever wants one floor, or help, does not import all of them.
+    if name not in __all__:
+        raise AttributeError(f"module 'perdure' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES.get(name, _OPERATIONS)), name)
 
 
 def open(
