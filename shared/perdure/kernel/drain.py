@@ -86,9 +86,7 @@ class DrainDue:
         pages = found[: limits.DRAIN_PAGES_MAX]
         recent = self._recent(view, head)
         batches = self._batches(view, head, pages, recent)
-        held = tuple(
-            (page.name, tuple(_held(page, head, batches, self.ref.partition))) for page in pages
-        )
+        held = tuple((page.name, tuple(_held(page, batches, self.ref.partition))) for page in pages)
         commands = sorted(_due(held, head, batches, self.ref.partition), key=_order)
         self._check(view, head, commands, unread, batches)
         more = unread is not None or len(commands) > limits.DRAIN_COMMANDS_MAX
@@ -181,16 +179,12 @@ def _visible(view: View, key: Key[LogEntry]) -> LogEntry:
 
 
 def _held(
-    page: Page,
-    head: Head,
-    batches: dict[tuple[Partition, Seq], StoredBatch],
-    own: Partition,
+    page: Page, batches: dict[tuple[Partition, Seq], StoredBatch], own: Partition
 ) -> Iterator[HeldEntry]:
     for entry in page.entries:
         batch = batches.get((entry.world or own, entry.seq))
-        if batch is None or batch.first_sequence >= head.next_sequence:
-            continue
-        yield HeldEntry(entry, entry.open or batch.group_ranges[entry.group])
+        if batch is not None:  # else it was admitted after the head was read
+            yield HeldEntry(entry, entry.open or batch.group_ranges[entry.group])
 
 
 def _due(
