@@ -118,7 +118,11 @@ class Admit:
         keys = [view.get(command_key(world, command)) for _, command, _ in batch.own_ids]
         if any(key is not None for key in keys):
             return Decision(self._known(keys))
-        head = self._open_head(view)
+        return self._admitted(view, self._open_head(view), now)
+
+    def _admitted(self, view: View, head: Head, now: Instant) -> Decision[Admitted]:
+        """Take the batch in: its sequences and entity ids are the head's next ones."""
+        batch, world = self.batch, self.ref.partition
         admitted = Admitted(
             batch,
             batch.id,
@@ -135,20 +139,10 @@ class Admit:
             open_commands=head.open_commands + batch.size,
             last_page=last_page,
         )
-        facts = {
-            "batch": batch.id,
-            "count": batch.size,
-            "first_entity_id": head.next_entity_id,
-            "first_sequence": head.next_sequence,
-            "groups": [
-                [group.tick, group.priority, group.count, group.page.first] for group in groups
-            ],
-            "published": head.published,
-        }
         after, entry = appended(
             after,
             "admitted",
-            facts,
+            _facts(admitted, groups),
             now,
             payload=batch.payload,
             payload_digest=batch.payload_digest,
@@ -263,3 +257,15 @@ class Admit:
                 priority=priority,
                 page=pages[tick, priority],
             )
+
+
+def _facts(admitted: Admitted, groups: tuple[Group, ...]) -> dict[str, object]:
+    """Return what the log says of an admission beside the batch itself."""
+    return {
+        "batch": admitted.batch.id,
+        "count": admitted.batch.size,
+        "first_entity_id": admitted.first_entity_id,
+        "first_sequence": admitted.first_sequence,
+        "groups": [[each.tick, each.priority, each.count, each.page.first] for each in groups],
+        "published": admitted.published,
+    }
