@@ -250,6 +250,7 @@ def test_tick_with_bad_input_is_refused_with_its_code(http, world, body, status,
         ("POST", "/v1/worlds", b"x" * 10_000_001, 413, "too_large"),
         ("GET", "/v1/worlds/a%2Fb", b"", 404, "not_found"),
         ("GET", "/v1/worlds/%00", b"", 400, "invalid_id"),
+        ("GET", "/v1/worlds/%00/entities?components=Position&tick=0", b"", 400, "invalid_id"),
     ],
 )
 def test_request_with_bad_input_is_refused_with_its_code(http, method, path, content, status, code):

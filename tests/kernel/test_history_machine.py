@@ -179,6 +179,8 @@ class Histories(RuleBasedStateMachine):
     @rule(which=st.integers(0, 99))
     def tick_beside_a_cancel(self, which):
         drained = self.drained()
+        if not drained.commands:
+            return
         victim = drained.commands[which % len(drained.commands)].sequence
         request = self.world.publishing(drained, self.world.take())
         self.model.cancel(victim)
@@ -187,6 +189,15 @@ class Histories(RuleBasedStateMachine):
             self.world.paper.ask(
                 request, rival=lambda: self.world.cancel(self.model.fates[victim].name)
             )
+
+    @rule()
+    def tick_until_what_is_due_now_is_done(self):
+        waiting = set(self.model.due())
+        for _ in range(len(self.world.pages) + len(waiting)):
+            if waiting & self.model.open:
+                self.publish(luck=())
+
+        assert not waiting & self.model.open
 
     @rule()
     def a_writer_dies(self):
@@ -198,7 +209,7 @@ class Histories(RuleBasedStateMachine):
         drained, waiting = self.world.drain(), self.model.due()
         found = [each.sequence for each in drained.commands]
         assert found == waiting[: len(found)]
-        assert found or not waiting
+        assert found or not waiting or len(drained.pages) == PAGES_MAX
         assert drained.more or len(found) == len(waiting)
         return drained
 

@@ -75,6 +75,7 @@ class Harbour:
                 token=Token(f"tick-{grip.tick}"),
                 epoch=grip.epoch,
                 holder=grip.holder,
+                drained_seq=drained.head.seq,
                 drained=settled.drained,
                 entities=len(applied),
             )

@@ -16,9 +16,10 @@ from perdure.kernel.view import Decision, Missing, Reads, Request, View, written
 
 
 class Overtaken(Exception):
-    """A request that is decided ``once`` lost a race. Nothing happened; look again.
+    """A request that is decided ``once`` lost a race: look again before you ask again.
 
-    ``view`` holds what the decision looked at, loaded after the rival's commit.
+    ``view`` holds what the decision looked at, loaded after the rival's commit. Nothing
+    happened, unless an answer had been lost before: then the view shows that too.
     """
 
     def __init__(self, view: View) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
-from perdure.kernel import limits
+from perdure.kernel import limits, ranges
 from perdure.kernel.canonical import canonical, digest
-from perdure.kernel.component import Component, Registry, checked_value
+from perdure.kernel.component import Component, Registry, checked_values
 from perdure.kernel.errors import InvalidBatch, InvalidValue, TooLarge, shown
 from perdure.kernel.ids import (
     BatchId,
@@ -24,6 +24,7 @@ from perdure.kernel.ids import (
 from perdure.kernel.ids import Sequence as CommandSequence
 from perdure.kernel.log import LogEntry, payload_digest
 from perdure.kernel.operations import Command
+from perdure.kernel.ranges import Ranges
 
 Due = tuple[int | None, int]
 """(tick as asked for, or None for "the next one"; priority)."""
@@ -81,7 +82,7 @@ def prepared(
             found=str(len(commands)),
         )
     speller = _Speller(registry)
-    spelled = [speller.spelled(command) for command in commands]
+    spelled = speller.spelled(commands)
     sender = {"origin": origin, "principal": principal}
     payload = _payload(spelled, {**sender, "types": speller.types})
     own_ids = tuple(_own_ids(world, spelled, speller.types, sender))
@@ -104,28 +105,41 @@ class _Speller:
         self.types: dict[str, str] = {}
         """Fingerprint by name of every component that was spelled."""
         self._registry = registry
-        self._known: dict[tuple[str, type], type[Component]] = {}
 
-    def spelled(self, command: Command) -> dict[str, Any]:
-        fields = {name: held for name, held in command.__dict__.items() if held is not None}
-        components = fields.get("components")
-        if isinstance(components, dict):
-            fields["components"] = self._values(components)
-        elif components is not None:
-            models = [self._model(reference, str) for reference in components]
-            fields["components"] = sorted({model.component.name for model in models})
-        return fields
+    def spelled(self, commands: Iterable[Command]) -> list[dict[str, Any]]:
+        """Spell commands. Values are checked by the component, all at once."""
+        spelled: list[dict[str, Any]] = []
+        given: dict[tuple[str, type], list[tuple[dict[str, Any], Any]]] = {}
+        for command in commands:
+            held = command.__dict__
+            fields = {
+                name: value
+                for name in command.model_fields_set
+                if (value := held[name]) is not None
+            }
+            fields["operation"] = held["operation"]
+            spelled.append(fields)
+            components = fields.get("components")
+            if isinstance(components, dict):
+                values = fields["components"] = {}
+                for reference, value in components.items():
+                    given.setdefault((reference, type(value)), []).append((values, value))
+            elif components is not None:
+                models = [self._model(reference, str) for reference in components]
+                fields["components"] = sorted({model.component.name for model in models})
+        for (reference, kind), uses in given.items():
+            self._fill(self._model(reference, kind), uses)
+        return spelled
 
-    def _values(self, components: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        values: dict[str, dict[str, Any]] = {}
-        for reference, value in components.items():
-            kind = type(value)
-            model = self._known.get((reference, kind)) or self._model(reference, kind)
-            name = model.component.name
+    def _fill(
+        self, model: type[Component], uses: Sequence[tuple[dict[str, dict[str, Any]], Any]]
+    ) -> None:
+        name = model.component.name
+        checked = checked_values(model, [value for _, value in uses])
+        for (values, _), fields in zip(uses, checked, strict=True):
             if name in values:
                 raise InvalidValue(expected="each component once", found=f"{name} twice")
-            values[name] = checked_value(model, value)
-        return values
+            values[name] = fields
 
     def _model(self, reference: str, kind: type) -> type[Component]:
         if issubclass(kind, Component):
@@ -140,7 +154,6 @@ class _Speller:
         name, wanted = model.component.name, model.component.fingerprint
         if self.types.setdefault(name, wanted) != wanted:
             raise InvalidBatch(expected=f"one schema of component {name!r} in a batch", found="two")
-        self._known[reference, kind] = model
         return model
 
 
@@ -208,8 +221,7 @@ def grouped(dues: Iterable[Due], published: int) -> dict[tuple[Tick, int], list[
     return groups
 
 
-@dataclass(frozen=True, slots=True)
-class StoredCommand:
+class StoredCommand(NamedTuple):
     """A command read back from the log."""
 
     command_id: CommandId
@@ -260,6 +272,12 @@ class StoredBatch:
         return list(grouped(dues, self.published).items())
 
     @cached_property
+    def group_ranges(self) -> list[Ranges]:
+        """Sequences of each group, by group number."""
+        first = self.first_sequence
+        return [ranges.ranges(map(first.__add__, indices)) for _, indices in self.groups]
+
+    @cached_property
     def group_of(self) -> dict[int, int]:
         """Group number by index of command."""
         return {index: number for number, (_, held) in enumerate(self.groups) for index in held}
@@ -271,15 +289,17 @@ class StoredBatch:
 
     def command(self, index: int) -> StoredCommand:
         """Return the command at ``index``."""
-        operation = self.operations[index]
-        own = operation.get("command_id")
-        return StoredCommand(
-            command_id=CommandId(own) if own else indexed_command_id(self.batch, index),
-            sequence=CommandSequence(self.first_sequence + index),
-            entity_id=self._entities.get(index),
-            operation=operation,
-            types=self.types,
-        )
+        (command,) = self.commands(index, index + 1)
+        return command
+
+    def commands(self, start: int, stop: int) -> Iterator[StoredCommand]:
+        """Yield the commands from index ``start`` to before ``stop``."""
+        batch, entities = self.batch, self._entities
+        sequence = self.first_sequence + start
+        for index, operation in enumerate(self.operations[start:stop], start):
+            own = operation.get("command_id") or f"{batch}.{index}"
+            yield StoredCommand(own, sequence, entities.get(index), operation, self.types)  # type: ignore[arg-type]  # plain numbers are what the new types are made of
+            sequence += 1
 
 
 def split(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from perdure.kernel import limits
 from perdure.kernel.canonical import canonical, digest
@@ -25,6 +25,7 @@ _LOGICAL: Final[Mapping[type, Logical]] = {
 }
 
 
+_BOUNDED: Final = frozenset[Logical]({"int64", "string"})
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -40,10 +41,13 @@ class Component(BaseModel):
     )
 
     component: ClassVar[ComponentType]
+    many: ClassVar[TypeAdapter[list[Component]]]
+    """Reads values of this class by the list."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         cls.component = ComponentType.of(cls)
+        cls.many = TypeAdapter(list[cls])  # type: ignore[valid-type]  # the class at hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,45 +152,51 @@ class Registry:
 
 
 def checked_value(model: type[Component], value: Any) -> dict[str, Any]:
-    """Return the canonical values of a component given as a mapping or an instance.
+    """Return the canonical values of one component: see :func:`checked_values`."""
+    return checked_values(model, [value])[0]
+
+
+def checked_values(model: type[Component], values: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return the canonical values of components given as mappings or instances, in order.
 
     Numbers become what their field says (an integer in a float field a float). Raises
     InvalidValue for a wrong type, a field too many, NaN, an integer beyond 64 bits, half a
     surrogate pair, and for values that the class does not read back as it wrote them.
     """
-    if isinstance(value, Component):
-        value = value.__dict__
-    fields = _validated(model, value)
+    given = [each.__dict__ if isinstance(each, Component) else each for each in values]
+    fields = _validated(model, given)
     # What was sent as it is stored reads back so: it has just been read.
-    if fields != value and (back := _validated(model, fields)) != fields:
+    if fields != given and (back := _validated(model, fields)) != fields:
+        first = next(at for at, each in enumerate(fields) if each != back[at])
         raise InvalidValue(
-            expected=f"{model.__name__}: values that read back as they are stored, {shown(fields)}",
-            found=shown(back),
+            expected=f"{model.__name__}: values that read back as they are stored,"
+            f" {shown(fields[first])}",
+            found=shown(back[first]),
         )
-    for name, held in fields.items():
-        if type(held) is float:
-            continue
-        if isinstance(held, int) and not limits.INTEGER_MIN <= held <= limits.INTEGER_MAX:
-            raise InvalidValue(
-                expected=f"{model.__name__}.{name}: an integer of 64 bits", found=shown(held)
-            )
-        if isinstance(held, str) and not held.isascii() and _SURROGATE.search(held):
-            raise InvalidValue(
-                expected=f"{model.__name__}.{name}: text that UTF-8 can hold", found=shown(held)
-            )
+    for name, column in zip(model.model_fields, model.component.columns, strict=True):
+        if column.logical in _BOUNDED:
+            _check_bounds(f"{model.__name__}.{name}", [each[name] for each in fields])
     return fields
 
 
-def _validated(model: type[Component], value: Any) -> dict[str, Any]:
+def _validated(model: type[Component], values: list[Any]) -> list[dict[str, Any]]:
     try:
-        fields: dict[str, Any] = model.__pydantic_validator__.validate_python(value).__dict__
+        return [each.__dict__ for each in model.many.validate_python(values)]
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=True)[0]
-        where = path_shown((model.__name__, *first["loc"]))
+        where = path_shown((model.__name__, *first["loc"][1:]))
         raise InvalidValue(
             expected=f"{where}: {first['msg']}", found=shown(first["input"])
         ) from error
-    return fields
+
+
+def _check_bounds(where: str, held: list[Any]) -> None:
+    """Refuse integers and texts that no column can hold. Raises InvalidValue."""
+    for value in held:
+        if isinstance(value, int) and not limits.INTEGER_MIN <= value <= limits.INTEGER_MAX:
+            raise InvalidValue(expected=f"{where}: an integer of 64 bits", found=shown(value))
+        if isinstance(value, str) and not value.isascii() and _SURROGATE.search(value):
+            raise InvalidValue(expected=f"{where}: text that UTF-8 can hold", found=shown(value))
 
 
 def _logical(model: str, field: str, annotation: Any) -> tuple[Logical, bool]:

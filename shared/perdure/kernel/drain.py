@@ -86,9 +86,7 @@ class DrainDue:
         pages = found[: limits.DRAIN_PAGES_MAX]
         recent = self._recent(view, head)
         batches = self._batches(view, head, pages, recent)
-        held = tuple(
-            (page.name, tuple(_held(page, head, batches, self.ref.partition))) for page in pages
-        )
+        held = tuple((page.name, tuple(_held(page, batches, self.ref.partition))) for page in pages)
         commands = sorted(_due(held, head, batches, self.ref.partition), key=_order)
         self._check(view, head, commands, unread, batches)
         more = unread is not None or len(commands) > limits.DRAIN_COMMANDS_MAX
@@ -181,20 +179,12 @@ def _visible(view: View, key: Key[LogEntry]) -> LogEntry:
 
 
 def _held(
-    page: Page,
-    head: Head,
-    batches: dict[tuple[Partition, Seq], StoredBatch],
-    own: Partition,
+    page: Page, batches: dict[tuple[Partition, Seq], StoredBatch], own: Partition
 ) -> Iterator[HeldEntry]:
     for entry in page.entries:
         batch = batches.get((entry.world or own, entry.seq))
-        if batch is None or batch.first_sequence >= head.next_sequence:
-            continue
-        held = entry.open
-        if held is None:
-            first = batch.first_sequence
-            held = ranges.ranges(first + index for index in batch.groups[entry.group][1])
-        yield HeldEntry(entry, held)
+        if batch is not None:  # else it was admitted after the head was read
+            yield HeldEntry(entry, entry.open or batch.group_ranges[entry.group])
 
 
 def _due(
@@ -206,27 +196,25 @@ def _due(
     for name, entries in pages:
         for each in entries:
             batch = batches[each.entry.world or own, each.entry.seq]
-            for sequence in ranges.members(ranges.from_sequence(each.held, head.cancelled_below)):
-                yield DueCommand(
-                    name.tick,
-                    name.priority,
-                    sequence,
-                    each.entry.attempts,
-                    batch.command(sequence - batch.first_sequence),
-                )
+            attempts = each.entry.attempts
+            for first, last in ranges.from_sequence(each.held, head.cancelled_below):
+                start = first - batch.first_sequence
+                stop = last - batch.first_sequence + 1
+                for command in batch.commands(start, stop):
+                    yield DueCommand(name.tick, name.priority, command.sequence, attempts, command)
 
 
 def _named_due(batch: StoredBatch, tick: Tick, unread: PageName | None) -> Ranges:
     """Return the sequences that an admission says are due, up to the first unread page."""
-    first = batch.first_sequence
-    bound = None if unread is None else (unread.tick, unread.priority, unread.first)
-    return ranges.ranges(
-        first + index
-        for (at, priority), indices in batch.groups
-        if at <= tick
-        for index in indices
-        if bound is None or (at, priority, first + index) < bound
-    )
+    named: list[Ranges] = []
+    for (due, _), held in zip(batch.groups, batch.group_ranges, strict=True):
+        if due[0] > tick or (unread is not None and due > (unread.tick, unread.priority)):
+            continue
+        if unread is not None and due == (unread.tick, unread.priority):
+            named.append(ranges.difference(held, ranges.from_sequence(held, unread.first)))
+        else:
+            named.append(held)
+    return ranges.union(*named)
 
 
 @dataclass(frozen=True, slots=True)

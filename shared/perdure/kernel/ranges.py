@@ -16,8 +16,11 @@ EMPTY: Ranges = ()
 
 def ranges(sequences: Iterable[int]) -> Ranges:
     """Fold sequences, in any order, into ranges."""
+    ordered = sorted(set(sequences))
+    if ordered and ordered[-1] - ordered[0] + 1 == len(ordered):
+        return ((Sequence(ordered[0]), Sequence(ordered[-1])),)
     folded: list[tuple[Sequence, Sequence]] = []
-    for each in sorted(set(sequences)):
+    for each in ordered:
         if folded and folded[-1][1] + 1 == each:
             folded[-1] = (folded[-1][0], Sequence(each))
         else:

@@ -188,8 +188,7 @@ def entry_of(view: View, page: Page, place: Place) -> tuple[PageEntry, ranges.Ra
     if entry.open is not None:
         return entry, entry.open
     batch = stored_batch(view, entry.world or page.partition, entry.seq)
-    indices = batch.groups[entry.group][1]
-    return entry, ranges.ranges(batch.first_sequence + index for index in indices)
+    return entry, batch.group_ranges[entry.group]
 
 
 def _entry(page: Page | None, place: Place) -> PageEntry | None:
