@@ -29,8 +29,8 @@ demo: ## Run one real day of air traffic, from HTTP to Iceberg
 	@scripts/demo
 
 .PHONY: bench
-bench: ## Measure; nothing here fails on speed
-	@scripts/test -n 0 -m bench -s
+bench: setup ## Measure, with BENCH="--quick" or other options; nothing fails on speed
+	@$(SOURCES) $(BIN)/python -m tests.bench $(BENCH)
 
 ##@ Checks (each is a test as well)
 

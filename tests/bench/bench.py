@@ -61,8 +61,9 @@ def moving_app() -> App:
 
 
 def spawn(number: int) -> Spawn:
+    """Return a command; sevenths have long spellings, as measured values do."""
     return Spawn(
-        Position(x=number * 0.5, y=number * 0.25), Velocity(dx=1.5, dy=number % 100 * 0.1 + 0.1)
+        Position(x=number * 0.5, y=number * 0.25), Velocity(dx=(number % 97 + 1) / 7, dy=0.5)
     )
 
 

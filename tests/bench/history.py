@@ -22,7 +22,9 @@ from perdure.runtime.read import Reader
 from perdure.runtime.rebuild import rebuild
 from perdure.runtime.tick import Ticker
 
-ENTITIES = 100
+ENTITIES = 400
+"""So many that every tick writes a segment: fewer rows ride in the manifest."""
+
 ENTITY = EntityId(7)
 BUDGET = Budget(1.2)
 SAY_TICKS = 500

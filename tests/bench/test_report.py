@@ -1,3 +1,5 @@
+"""Reports keep what was measured: ratios, budgets, JSON, and the page around the table."""
+
 from __future__ import annotations
 
 import json
