@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from perdure.authority import packing
@@ -44,7 +44,7 @@ def packed(commit: Commit, placed: Placed, new_token: Callable[[], Token]) -> Pa
                 pointers[body] = packing.Pointer.to(body, new_token())
                 unplaced.append(body)
             body = pointers[body].spelled()
-        actions.append(replace(action, body=body))
+        actions.append(Put(action.key, action.seen, body))
     return Packed(Commit(commit.token, tuple(actions)), pointers, tuple(unplaced))
 
 

@@ -13,13 +13,35 @@ R = TypeVar("R", bound=Record)
 T_co = TypeVar("T_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
 class Key(Generic[R]):
-    """Address of one record, which remembers what kind of record lies there."""
+    """Address of one record, which remembers what kind of record lies there.
 
-    partition: Partition
-    sort: str
-    of: type[R] = field(compare=False, repr=False)
+    Equal to every key of the same address. Keys are looked up a hundred times in one
+    admission: their hash is kept.
+    """
+
+    __slots__ = ("_hash", "of", "partition", "sort")
+
+    def __init__(self, partition: Partition, sort: str, of: type[R]) -> None:
+        self.partition = partition
+        self.sort = sort
+        self.of = of
+        self._hash = hash((partition, sort))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Key):
+            return NotImplemented
+        return self.sort == other.sort and self.partition == other.partition
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Key(partition={self.partition!r}, sort={self.sort!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A hash of text holds in its own process only.
+        return (Key, (self.partition, self.sort, self.of))
 
 
 @dataclass(frozen=True, slots=True)
