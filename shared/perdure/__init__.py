@@ -1,6 +1,9 @@
 """Durable worlds on serverless infrastructure."""
 
-from importlib import import_module
+from __future__ import annotations
+
+import importlib
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
         Update,
     )
     from perdure.runtime.app import App
+    from perdure.runtime.storage import Storage
 
 __all__ = [
     "AddComponents",
@@ -28,6 +32,7 @@ __all__ = [
     "Spawn",
     "Unavailable",
     "Update",
+    "open",
 ]
 
 _HOMES = {
@@ -41,7 +46,23 @@ _OPERATIONS = "perdure.kernel.operations"
 
 
 def __getattr__(name: str) -> Any:
-    # When first asked for: whoever wants one floor does not import all of them.
+    # When first asked for: whoever wants one floor, or help, does not import all of them.
     if name not in __all__:
         raise AttributeError(f"module 'perdure' has no attribute {name!r}")
-    return getattr(import_module(_HOMES.get(name, _OPERATIONS)), name)
+    return getattr(importlib.import_module(_HOMES.get(name, _OPERATIONS)), name)
+
+
+def open(
+    uri: str, *, app: App, namespace: str = "default", table: str | None = None
+) -> AbstractAsyncContextManager[Storage]:
+    """Open a storage: ``async with perdure.open("file:///data/demo", app=app) as storage``.
+
+    ``s3://bucket/prefix`` needs ``table``, the DynamoDB table of its authority.
+    Raises: InvalidValue, StoreUnavailable, NewerSchema.
+    """
+    # By name, so that whoever imports this package for its components pays for no Arrow.
+    wiring = importlib.import_module("perdure.api.wiring_python")
+    storage: AbstractAsyncContextManager[Storage] = wiring.opened(
+        uri, app=app, namespace=namespace, table=table
+    )
+    return storage

@@ -100,8 +100,29 @@ def test_batch_sent_again_is_answered_the_same_and_writes_nothing(rig, harbour):
     assert again.status == 202
     assert again.body["replayed"]
     assert rig.snapshot() == before
-    promised = [{**receipt, "status": "known"} for receipt in once.body["receipts"]]
-    assert again.body["receipts"] == promised
+    assert again.body["receipts"] == once.body["receipts"]
+
+
+def test_batch_sent_again_tells_what_became_of_it(call, harbour):
+    body = {"commands": [spawn(), spawn(command_id="mine", tick=7), spawn()], "batch_id": "first"}
+    call("POST", COMMANDS, body)
+    call("DELETE", f"{COMMANDS}/mine")
+
+    again = call("POST", COMMANDS, body)
+
+    models.Submitted.model_validate(again.body)
+    told = [receipt["status"] for receipt in again.body["receipts"]]
+    assert told == ["pending", "rejected", "pending"]
+
+
+def test_commands_known_by_their_own_ids_are_answered_as_they_were(call, harbour):
+    command = spawn(command_id="mine")
+    once = call("POST", COMMANDS, {"commands": [command], "batch_id": "first"})
+
+    again = call("POST", COMMANDS, {"commands": [command], "batch_id": "second"})
+
+    assert again.body["replayed"]
+    assert again.body["receipts"] == once.body["receipts"]
 
 
 def test_ledger_is_listed_page_by_page(call, harbour):

@@ -9,9 +9,16 @@ from typing import Any, TypeVar
 import pytest
 
 from perdure.authority.memory import Crashed, Fault, FaultPlan, MemoryStore
-from perdure.authority.testing.records import Add, AddOnce, Look, Tell, Write, noise
+from perdure.authority.testing.records import Add, AddOnce, Look, Tell, Write, counter, noise
 from perdure.authority.testing.registry import authority
-from perdure.kernel.errors import Conflict, Contended, OutcomeUnknown, StoreUnavailable
+from perdure.kernel.commit import Commit
+from perdure.kernel.errors import (
+    Conflict,
+    Contended,
+    NotPermitted,
+    OutcomeUnknown,
+    StoreUnavailable,
+)
 
 T = TypeVar("T")
 
@@ -132,6 +139,43 @@ def test_a_request_decided_once_is_not_decided_again_after_silence() -> None:
         return count
 
     assert run(story()) == 1
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST_AFTER, Fault.LOST_BEFORE])
+def test_a_request_decided_once_hears_of_lasting_silence(fault: Fault) -> None:
+    async def story() -> int:
+        records = MemoryStore()
+        store = records.reopened(FaultPlan(dict.fromkeys(range(1, 99), fault)))
+        with pytest.raises(OutcomeUnknown):
+            await authority(store).execute(AddOnce())
+        return store.commits
+
+    # Sent again under its token, never decided again.
+    assert run(story()) == 4
+
+
+def test_an_error_of_the_store_reaches_only_those_it_concerns() -> None:
+    class Forbidden(MemoryStore):
+        async def commit(self, commit: Commit) -> None:
+            if any(action.key == counter("c") for action in commit.actions):
+                raise NotPermitted(expected="permission", found="none")
+            await super().commit(commit)
+
+    async def story() -> list[object]:
+        engine = authority(Forbidden())
+        return await asyncio.gather(
+            engine.execute(Add()),
+            engine.execute(Add()),
+            engine.execute(AddOnce("other")),
+            return_exceptions=True,
+        )
+
+    first, second, other = run(story())
+
+    assert isinstance(first, NotPermitted)
+    assert isinstance(second, NotPermitted)
+    assert first is not second
+    assert other == 1
 
 
 def test_a_large_body_survives_lost_answers() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -13,11 +15,25 @@ from perdure.authority.engine import Authority
 from perdure.authority.memory import MemoryStore
 from perdure.authority.recent import COMMITS_UNTIL_TRUSTED, RECORDS_MAX, STREAMS_MAX
 from perdure.authority.testing import CountingStore
-from perdure.authority.testing.records import HERE, Add, AddOnce, Look, Move, Tell, Write, noise
+from perdure.authority.testing.records import (
+    HERE,
+    Add,
+    AddOnce,
+    Counter,
+    Look,
+    Move,
+    Note,
+    Tell,
+    Write,
+    counter,
+    noise,
+    version,
+)
 from perdure.authority.testing.registry import authority
+from perdure.kernel.commit import Check, derived
 from perdure.kernel.errors import NotFound, PerdureError
-from perdure.kernel.ids import Partition
-from perdure.kernel.view import Request
+from perdure.kernel.ids import Instant, Partition, Token
+from perdure.kernel.view import Decision, Reads, Request, Stored, View
 
 
 def test_the_process_that_wrote_last_need_not_load() -> None:
@@ -97,6 +113,50 @@ def test_a_request_decided_once_is_not_overtaken_by_an_old_commit() -> None:
         return await mine.execute(AddOnce())
 
     assert asyncio.run(story()) == 12
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Write as many notes as a counter says."""
+
+    once: ClassVar[bool] = False
+
+    stream: Partition = HERE
+
+    def reads(self) -> Reads:
+        return Reads(keys=(counter("c"),))
+
+    def decide(self, view: View, now: Instant) -> Decision[int]:
+        found = view.get(counter("c"))
+        assert found is not None
+        names = (f"{found.count}-{number}" for number in range(found.count))
+        return Decision(
+            found.count, tuple(Note(partition=HERE, name=name, text="") for name in names)
+        )
+
+
+def test_an_error_is_never_answered_from_a_guess() -> None:
+    async def story() -> list[int]:
+        records = MemoryStore()
+        mine, rival = authority(records.reopened(), "mine"), authority(records.reopened(), "rival")
+        await mine.execute(Add(by=2))
+        first = await mine.execute(Fill())
+        await mine.execute(Add(by=200))
+        await rival.execute(Add(by=-199))
+        return [first, await mine.execute(Fill())]
+
+    assert asyncio.run(story()) == [2, 3]
+
+
+def test_what_is_recalled_conditions_the_commit_whoever_asks_for_it() -> None:
+    view = View({})
+    known = Counter(partition=HERE, name="c", count=1)
+    other = Note(partition=HERE, name="n", text="")
+
+    view.recall(known.key, Stored(version("t1"), known.body()), known)
+    view.absorb({other.key: other})
+
+    assert Check(known.key, version("t1")) in derived(view, Token("t2")).actions
 
 
 def test_what_is_kept_is_bounded() -> None:

@@ -16,7 +16,7 @@ from tests.house.sources import LIBRARY, ROOT, environment, module_of
 ARROW = ("numpy", "pyarrow", "pyiceberg")
 
 # Every module below is on the admission path unless it stands here.
-LAKE_SIDE = ("perdure.api.wiring_lake",)
+LAKE_SIDE = ("perdure.api.wiring_lake", "perdure.api.wiring_python")
 NOT_DEPLOYED = ("perdure.authority.testing",)
 LAKE_SIDE_FUNCTIONS = {"query", "tick", "land"}
 ADMISSION_FLOORS = ("perdure.kernel", "perdure.authority", "perdure.api")

@@ -195,3 +195,16 @@ def test_a_table_is_named_by_what_it_holds_in_any_order():
     assert table_id(types) == table_id(reversed(types))
     assert table_id(types).startswith("a_2c_")
     assert table_id(types) != table_id((other_position().component, Counter.component))
+
+
+def test_a_bound_may_stand_inside_or_around_a_nullable_field():
+    bounded = Annotated[int, Field(ge=0)]
+
+    class Fuel(Component):
+        inside: bounded | None = None
+        around: Annotated[int | None, Field(ge=0)] = None
+
+    assert [(column.logical, column.nullable) for column in Fuel.component.columns] == [
+        ("int64", True),
+        ("int64", True),
+    ]

@@ -291,3 +291,15 @@ def test_a_drain_is_a_sort_of_what_is_due(batches, tick):
     assert order(drained) == wanted
     assert drained.head.published == NO_TICK
     assert manifest_key(WORLD.partition, Tick(0)) not in world.paper.stored
+
+
+def test_what_was_admitted_while_a_tick_was_made_is_missed_by_the_next():
+    world = World()
+    grip = world.take()
+    drained = world.drain()
+    world.admit(due(0))
+    world.paper.ask(world.publishing(drained, grip))
+    hide(world, page_key(WORLD.partition, PageName(Tick(0), 0, Sequence(1))))
+
+    with pytest.raises(Contended):
+        world.drain()

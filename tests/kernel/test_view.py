@@ -1,118 +1,129 @@
-"""Views: what conditions a commit, what only informs it, and what has to be loaded first."""
+"""Views, and the conditions that follow from them."""
 
 from __future__ import annotations
 
 import pickle
 
 import pytest
-from tests.support.worldly import WORLD
 
+from perdure.authority.testing.records import HERE, NOTES, Counter, Note, Receipt, counter, note
 from perdure.kernel.commit import Check, Put, Remove, derived
 from perdure.kernel.ids import Token
-from perdure.kernel.records import Head, Manifest, Name, head_key, manifest_key, name_key
-from perdure.kernel.view import Key, Missing, Range, Reads, Removed, Stored, Version, View
+from perdure.kernel.view import Key, Missing, Reads, Removed, Stored, Version, View, written
 
-HEAD = Head(partition=WORLD.partition)
-SEEN = Version(3, Token("seen"))
-TOKEN = Token("mine")
-
-
-def there(record):
-    return {record.key: Stored(SEEN, record.body())}
+T = Token("t")
+SEEN = Version(3, Token("before"))
+ONE = Counter(partition=HERE, name="c", count=1)
+TWO = Counter(partition=HERE, name="c", count=2)
+OTHER = Note(partition=HERE, name="n", text="x")
+HELD = Stored(SEEN, ONE.body())
 
 
-def actions(view, *writes):
-    return derived(view, writes, TOKEN).actions
+def test_keys_are_equal_by_address_alone() -> None:
+    key, same = Key(HERE, "s", Counter), Key(HERE, "s", Note)
+
+    assert key == same
+    assert len({key, same, Key(HERE, "other", Counter)}) == 2
+    assert pickle.loads(pickle.dumps(key)).of is Counter
 
 
-def named(key):
-    view = View(there(HEAD))
-    view.get(key)
-    return actions(view, Name(partition=WORLD.catalog, name="n", world=WORLD.world))
+def test_what_was_not_loaded_is_missing_by_the_way_it_was_asked_for() -> None:
+    view = View({})
 
-
-def peeked(key):
-    view = View(there(HEAD))
-    view.peek(key)
-    return actions(view, Name(partition=WORLD.catalog, name="n", world=WORLD.world))
-
-
-CLAIM = Put(name_key(WORLD.catalog, "n"), None, b'{"name":"n","world":"world"}')
+    for ask, reads in (
+        (lambda: view.get(ONE.key), Reads(keys=(ONE.key,))),
+        (lambda: view.peek(ONE.key), Reads(peeks=(ONE.key,))),
+        (lambda: view.find(NOTES), Reads(ranges=(NOTES,))),
+    ):
+        with pytest.raises(Missing) as missing:
+            ask()
+        assert missing.value.reads == reads
+    assert not view.named
 
 
 @pytest.mark.parametrize(
-    ("look", "verdict"),
-    [(named, (CLAIM, Check(HEAD.key, SEEN))), (peeked, (CLAIM,))],
+    ("stored", "asked", "writes", "actions"),
+    [
+        (None, "get", [ONE], [Put(ONE.key, None, ONE.body())]),
+        (HELD, "get", [TWO], [Put(ONE.key, SEEN, TWO.body())]),
+        (HELD, "peek", [TWO], [Put(ONE.key, SEEN, TWO.body())]),
+        (HELD, None, [ONE, TWO], [Put(ONE.key, SEEN, TWO.body())]),
+        (HELD, "get", [OTHER], [Put(OTHER.key, None, OTHER.body()), Check(ONE.key, SEEN)]),
+        (None, "get", [OTHER], [Put(OTHER.key, None, OTHER.body()), Check(ONE.key, None)]),
+        (HELD, "peek", [OTHER], [Put(OTHER.key, None, OTHER.body())]),
+        (
+            HELD,
+            "get",
+            [OTHER, Removed(ONE.key)],
+            [Put(OTHER.key, None, OTHER.body()), Remove(ONE.key, SEEN)],
+        ),
+        (
+            None,
+            "get",
+            [OTHER, Removed(ONE.key)],
+            [Put(OTHER.key, None, OTHER.body()), Check(ONE.key, None)],
+        ),
+        (
+            None,
+            "peek",
+            [OTHER, ONE, Removed(ONE.key)],
+            [Put(OTHER.key, None, OTHER.body())],
+        ),
+        (HELD, "get", [Removed(ONE.key), TWO], [Put(ONE.key, SEEN, TWO.body())]),
+    ],
 )
-def test_what_is_asked_for_by_name_conditions_the_commit(look, verdict):
-    assert look(HEAD.key) == verdict
+def test_conditions_follow_from_the_view(
+    stored: Stored | None, asked: str | None, writes: list, actions: list
+) -> None:
+    view = View({ONE.key: stored})
+    if asked is not None:
+        getattr(view, asked)(ONE.key)
+
+    view.absorb(written(writes))
+
+    assert list(derived(view, T).actions) == actions
 
 
-def test_what_was_looked_for_and_not_found_must_stay_absent():
-    key = manifest_key(WORLD.partition, 1)
-    view = View({**there(HEAD), key: None}, named=(key,))
+def test_later_decisions_see_what_earlier_ones_wrote() -> None:
+    view = View({ONE.key: HELD})
 
-    assert actions(view, HEAD) == (Put(HEAD.key, SEEN, HEAD.body()), Check(key, None))
+    view.absorb(written([TWO, OTHER]))
 
-
-def test_what_was_never_looked_for_is_written_only_while_absent():
-    assert actions(View({}), HEAD) == (Put(HEAD.key, None, HEAD.body()),)
-
-
-def test_the_last_write_of_a_record_wins():
-    other = Head(partition=WORLD.partition, open_commands=9)
-    view = View(there(HEAD))
-    claim = Name(partition=WORLD.catalog, name="n", world=WORLD.world)
-
-    assert actions(view, HEAD, other) == (Put(HEAD.key, SEEN, other.body()),)
-    assert actions(view, claim, HEAD, Removed(HEAD.key)) == (CLAIM, Remove(HEAD.key, SEEN))
+    assert view.get(ONE.key) == TWO
+    assert view.get(OTHER.key) == OTHER
+    view.merge(View({OTHER.key: None, counter("d"): None}))
+    assert view.peek(OTHER.key) == OTHER
+    assert view.peek(counter("d")) is None
 
 
-def test_what_was_not_loaded_has_to_be():
+def test_what_is_written_once_is_not_written_again() -> None:
+    receipt = Receipt(partition=HERE, id="i", text="x", count=1)
+
     view = View({})
+    view.absorb(written([receipt]))
+    with pytest.raises(AssertionError):
+        view.absorb(written([receipt]))
 
-    with pytest.raises(Missing) as named_missing:
-        view.get(HEAD.key)
-    with pytest.raises(Missing) as peeked_missing:
-        view.peek(HEAD.key)
-    with pytest.raises(Missing) as many_missing:
-        view.require(keys=[HEAD.key], peeks=[CLAIM.key])
-    wanted = Range(WORLD.partition, "a", "b", Head)
-    with pytest.raises(Missing) as range_missing:
-        view.find(wanted)
-
-    assert named_missing.value.reads == Reads(keys=(HEAD.key,))
-    assert peeked_missing.value.reads == Reads(peeks=(HEAD.key,))
-    assert many_missing.value.reads == Reads(keys=(HEAD.key,), peeks=(CLAIM.key,))
-    assert range_missing.value.reads == Reads(ranges=(wanted,))
+    view = View({receipt.key: Stored(SEEN, receipt.body())})
+    view.absorb(written([receipt]))
+    with pytest.raises(AssertionError):
+        derived(view, T)
 
 
-def test_later_decisions_see_what_earlier_ones_write():
-    view = View(there(HEAD))
-    other = Head(partition=WORLD.partition, open_commands=9)
+def test_what_is_loaded_first_stays() -> None:
+    view = View({ONE.key: HELD}, named=[ONE.key])
 
-    view.absorb([other])
-    assert view.get(HEAD.key) == other
-    view.absorb([Removed(HEAD.key)])
-    assert view.get(HEAD.key) is None
+    view.merge(View({ONE.key: None, note("a"): None}, named=[note("a")]))
+
+    assert view.version(ONE.key) == SEEN
+    assert list(view.named) == [ONE.key, note("a")]
+    assert view.reads() == Reads(keys=(ONE.key, note("a")))
 
 
-def test_reads_are_joined_each_record_once_and_a_name_is_more_than_a_peek():
-    joined = Reads.union(
-        Reads(peeks=(HEAD.key, CLAIM.key)), Reads(keys=(HEAD.key,)), Reads(snapshot=True)
+def test_the_union_of_reads_has_each_record_once() -> None:
+    first = Reads(keys=(note("a"),), peeks=(note("b"), note("c")), ranges=(NOTES,))
+    second = Reads(keys=(note("b"), note("a")), ranges=(NOTES,), snapshot=True)
+
+    assert Reads.union(first, second) == Reads(
+        keys=(note("a"), note("b")), peeks=(note("c"),), ranges=(NOTES,), snapshot=True
     )
-
-    assert joined == Reads(keys=(HEAD.key,), peeks=(CLAIM.key,), snapshot=True)
-
-
-def test_a_key_is_its_address():
-    key = head_key(WORLD.partition)
-    other = Key(WORLD.partition, "head", Manifest)
-
-    assert key == other
-    assert hash(key) == hash(other)
-    assert key != Key(WORLD.partition, "heads", Head)
-    assert key != Key(WORLD.catalog, "head", Head)
-    assert key != (WORLD.partition, "head")
-    assert pickle.loads(pickle.dumps(key)) == key
-    assert pickle.loads(pickle.dumps(key)).of is Head

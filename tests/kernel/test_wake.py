@@ -23,7 +23,7 @@ def view_with(*hints):
             Key(WORLD.wake, wake_sort(Instant(m * MINUTE), WORLD), Wake) for m in range(20)
         )
     )
-    view.absorb(keys.values())
+    view.absorb(dict(keys))
     return view
 
 

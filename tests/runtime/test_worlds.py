@@ -11,7 +11,7 @@ from tests.support.worldly import REGISTRY, Counter, Position, Tag, due
 from perdure.authority.engine import Authority, Patience
 from perdure.authority.memory import Fault, FaultPlan, MemoryStore
 from perdure.kernel.component import Component, Registry
-from perdure.kernel.drain import DrainDue, settlement
+from perdure.kernel.drain import DrainDue
 from perdure.kernel.errors import (
     Conflict,
     Contended,
@@ -26,6 +26,7 @@ from perdure.kernel.fence import TakeFence
 from perdure.kernel.ids import Holder, Instant, RunId, StorageId, Token
 from perdure.kernel.operations import Spawn, parsed_commands
 from perdure.kernel.publish import Publish
+from perdure.kernel.settle import settlement
 from perdure.runtime.worlds import LIST_MAX, Worlds
 
 
@@ -75,6 +76,7 @@ class Harbour:
                 token=Token(f"tick-{grip.tick}"),
                 epoch=grip.epoch,
                 holder=grip.holder,
+                drained_seq=drained.head.seq,
                 drained=settled.drained,
                 entities=len(applied),
             )

@@ -10,7 +10,7 @@ from perdure.kernel import limits
 from perdure.kernel.commit import Check, Put, Remove, derived
 from perdure.kernel.ids import Instant, Token
 from perdure.kernel.record import Record
-from perdure.kernel.view import Key, Missing, Reads, Request, Stored, Version, View
+from perdure.kernel.view import Key, Missing, Reads, Request, Stored, Version, View, written
 
 T = TypeVar("T")
 
@@ -30,7 +30,8 @@ class FakeAuthority:
             view, decision = self._decided(request)
             if not decision.writes:
                 return decision.reply
-            commit = derived(view, decision.writes, Token(f"fake-{next(self._tokens)}"))
+            view.absorb(written(decision.writes))
+            commit = derived(view, Token(f"fake-{next(self._tokens)}"))
             assert len(commit.actions) <= limits.COMMIT_ACTIONS_MAX
             self.before_commit()
             if all(self._version(each.key) == each.seen for each in commit.actions):

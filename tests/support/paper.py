@@ -11,7 +11,17 @@ from perdure.kernel import limits
 from perdure.kernel.commit import Put, Remove, derived
 from perdure.kernel.ids import Instant, Token
 from perdure.kernel.record import Record
-from perdure.kernel.view import Decision, Key, Missing, Reads, Request, Stored, Version, View
+from perdure.kernel.view import (
+    Decision,
+    Key,
+    Missing,
+    Reads,
+    Request,
+    Stored,
+    Version,
+    View,
+    written,
+)
 
 T = TypeVar("T")
 
@@ -34,7 +44,8 @@ class Paper:
                 rival()
             if not decision.writes:
                 return decision.reply
-            commit = derived(view, decision.writes, Token(f"token-{next(self.tokens)}"))
+            view.absorb(written(decision.writes))
+            commit = derived(view, Token(f"token-{next(self.tokens)}"))
             assert len(commit.actions) <= limits.COMMIT_ACTIONS_MAX
             if all(self._version(each.key) == each.seen for each in commit.actions):
                 break

@@ -14,7 +14,7 @@ from perdure.kernel.batch import prepared
 from perdure.kernel.cancel import Cancel, CancelAll
 from perdure.kernel.component import Component, Registry
 from perdure.kernel.create import CreateWorld, Describe, WorldInfo
-from perdure.kernel.drain import DrainDue, Drained, Failure, settlement
+from perdure.kernel.drain import DrainDue, Drained
 from perdure.kernel.fence import Grip, TakeFence
 from perdure.kernel.ids import BatchId, CommandId, Holder, Instant, RunId, StorageId, Token, WorldId
 from perdure.kernel.operations import Command, Despawn
@@ -22,6 +22,7 @@ from perdure.kernel.pages import Page
 from perdure.kernel.places import WorldRef
 from perdure.kernel.publish import Publish, Published
 from perdure.kernel.records import Head, head_key
+from perdure.kernel.settle import Failure, settlement
 from perdure.kernel.status import CommandStatus, StatusOf
 
 
@@ -138,6 +139,7 @@ class World:
             token=Token(more.pop("token", f"attempt-{next(self.numbers)}")),
             epoch=grip.epoch,
             holder=grip.holder,
+            drained_seq=drained.head.seq,
             drained=settled.drained,
             moved=settled.moved,
             outcomes=settled.outcomes,

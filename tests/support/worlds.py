@@ -103,6 +103,7 @@ class Published:
             token=origin.token,
             epoch=Epoch(1),
             seq=Seq(self.tick + 10),
+            drained_seq=Seq(self.tick + 9),
             at=Instant(self.tick * 60_000),
             previous="",
             tables=tables,

@@ -118,28 +118,16 @@ def http_event(  # noqa: PLR0913  # the parts of an HTTP request
     ``path`` and ``query`` are percent-encoded, as they came; names in ``headers`` are lower
     case. Source: "Working with AWS Lambda proxy integrations for HTTP APIs", format 2.0.
     """
-    headers = dict(headers)
-    cookies = headers.pop("cookie", "")
-    host = headers.get("host", "localhost")
+    kept = {name: value for name, value in headers.items() if name != "cookie"}
     text = _text(body, headers.get("content-type", JSON))
     event: dict[str, Any] = {
         "version": "2.0",
         "routeKey": route_key,
         "rawPath": urllib.parse.unquote(path),
         "rawQueryString": query,
-        "headers": headers,
+        "headers": kept,
         "requestContext": {
-            "accountId": "anonymous",
-            "apiId": "local",
-            "domainName": host,
-            "domainPrefix": host.split(".")[0],
-            "http": {
-                "method": method,
-                "path": urllib.parse.unquote(path),
-                "protocol": "HTTP/1.1",
-                "sourceIp": "127.0.0.1",
-                "userAgent": headers.get("user-agent", ""),
-            },
+            **_asked(method, path, headers),
             "requestId": request_id,
             "routeKey": route_key,
             "stage": "$default",
@@ -148,8 +136,8 @@ def http_event(  # noqa: PLR0913  # the parts of an HTTP request
         },
         "isBase64Encoded": text is None,
     }
-    if cookies:
-        event["cookies"] = [each.strip() for each in cookies.split(";")]
+    if "cookie" in headers:
+        event["cookies"] = [each.strip() for each in headers["cookie"].split(";")]
     if query:
         event["queryStringParameters"] = _joined(query)
     if path_parameters:
@@ -157,6 +145,24 @@ def http_event(  # noqa: PLR0913  # the parts of an HTTP request
     if body:
         event["body"] = base64.b64encode(body).decode() if text is None else text
     return event
+
+
+def _asked(method: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    """Return the part of an event's context that says who asked what of whom."""
+    host = headers.get("host", "localhost")
+    return {
+        "accountId": "anonymous",
+        "apiId": "local",
+        "domainName": host,
+        "domainPrefix": host.split(".")[0],
+        "http": {
+            "method": method,
+            "path": urllib.parse.unquote(path),
+            "protocol": "HTTP/1.1",
+            "sourceIp": "127.0.0.1",
+            "userAgent": headers.get("user-agent", ""),
+        },
+    }
 
 
 def _body(event: Mapping[str, Any]) -> bytes:

@@ -10,6 +10,7 @@ from perdure.api.decoding import shown, typed
 from perdure.kernel import limits
 from perdure.kernel.errors import InvalidValue
 from perdure.kernel.operations import AnyCommand, parsed_commands
+from perdure.kernel.status import CommandState
 
 PAGE_DEFAULT: Final = 100
 PAGE_MAX: Final = 1_000
@@ -148,8 +149,8 @@ class Receipt(Reply):
     entity_id: int | None
     tick: int
     priority: int
-    status: Literal["pending", "known"]
-    """`known` in a replay, which repeats what was promised and looks no further."""
+    status: CommandState
+    """Where the command stands when this is sent: in a replay it may have moved on."""
 
 
 class Submitted(Reply):
@@ -165,7 +166,7 @@ class Command(Reply):
     entity_id: int | None
     tick: int
     priority: int
-    status: Literal["pending", "retryable", "applied", "rejected", "dead_letter"]
+    status: CommandState
     attempts: int
     applied_tick: int | None
     token: str | None

@@ -42,10 +42,12 @@ def document(routes: Iterable[Route[Any]] = ROUTES) -> str:
             int(each.status): _content("Done.", "application/json", each.reply),
             400: _content("Not done; the code says why.", CONTENT_TYPE, Problem),
         }
+        summary, _, description = (inspect.getdoc(each.run) or "").partition("\n\n")
         resolver.route(
             each.path,
             method=each.method,
-            summary=inspect.getdoc(each.run),
+            summary=summary,
+            description=description or None,
             operation_id=each.run.__name__,
             responses=replies,  # type: ignore[arg-type]  # plain dicts of that shape
         )(_described(each))

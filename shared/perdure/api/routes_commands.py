@@ -35,7 +35,6 @@ async def submit_commands(
         batch_id=key if body.batch_id is None else body.batch_id,
         origin=ORIGIN,
     )
-    status = "known" if submitted.replayed else "pending"
     return {
         "batch_id": submitted.batch_id,
         "replayed": submitted.replayed,
@@ -48,7 +47,7 @@ async def submit_commands(
                 "priority": receipt.priority,
                 "status": status,
             }
-            for receipt in submitted.receipts
+            for receipt, status in zip(submitted.receipts, submitted.statuses, strict=True)
         ],
     }
 

@@ -10,7 +10,6 @@ from perdure.api.gateway import Request
 from perdure.api.ports import TickPorts
 from perdure.api.routes_commands import IDEMPOTENCY_KEY
 from perdure.api.routing import Route, route
-from perdure.kernel.errors import InvalidValue
 
 MARGIN_MS: Final = 1_000
 """Left of the function's time for the answer to get out."""
@@ -23,13 +22,11 @@ HTTP_MS_MAX: Final = 29_000
 async def run_ticks(
     ports: TickPorts, world: str, body: models.RunTicks, request: Request
 ) -> dict[str, Any]:
-    """Run ticks, as many as there is time for. ``ticks`` needs an Idempotency-Key."""
+    """Run ticks, as many as there is time for.
+
+    ``ticks`` may be asked for again only under an Idempotency-Key: otherwise they run again.
+    """
     key = header(request.headers, IDEMPOTENCY_KEY)
-    if body.ticks is not None and key is None:
-        raise InvalidValue(
-            expected="a header Idempotency-Key beside `ticks`, so that a repeat ticks no more",
-            found="none",
-        )
     ran = await ports.run_ticks(
         world,
         ticks=body.ticks,

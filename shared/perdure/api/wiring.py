@@ -18,7 +18,7 @@ from perdure.authority.sqlite import SqliteStore
 from perdure.authority.store import Store
 from perdure.kernel.errors import StoreUnavailable
 from perdure.kernel.ids import Instant, RunId, Token
-from perdure.runtime.app import load_app
+from perdure.runtime.app import App, load_app
 from perdure.runtime.worlds import Worlds
 
 CLOUD: Final = "perdure.api.wiring_aws"
@@ -33,12 +33,14 @@ async def api(chosen: Settings | None = None) -> AsyncIterator[Api]:
 
 
 @asynccontextmanager
-async def opened_worlds(chosen: Settings) -> AsyncIterator[tuple[Authority, Worlds]]:
-    """Open the storage that ``chosen`` names.
+async def opened_worlds(
+    chosen: Settings, app: App | None = None
+) -> AsyncIterator[tuple[Authority, Worlds]]:
+    """Open the storage that ``chosen`` names, for its application unless one is given.
 
     Raises: NotFound for the application; StoreUnavailable, NewerSchema.
     """
-    app = load_app(chosen.app)
+    app = load_app(chosen.app) if app is None else app
     authority = Authority(await _store(chosen), system.now, system.new_token)
     try:
         yield (

@@ -34,6 +34,10 @@ from perdure.runtime.worlds import LIST_MAX, Worlds
 LAND_RESERVE_MS = 3_000
 """No intent of landing is begun with less time than this left."""
 
+LEASE_MS_CLOUD = 60_000
+LEASE_MS_LOCAL = 20_000
+"""What the next writer waits when one was killed: on one machine somebody sits and waits."""
+
 
 @asynccontextmanager
 async def lake(chosen: Settings | None = None) -> AsyncIterator[LakePorts]:
@@ -76,7 +80,8 @@ class LakePorts:
         app = load_app(self.settings.app)
         app.load()
         means = Means(self.authority, self.objects, app, system.now, system.new_token)
-        return Ticker(means, Holder(system.new_token()))
+        lease_ms = LEASE_MS_LOCAL if self.settings.backend == "sqlite" else LEASE_MS_CLOUD
+        return Ticker(means, Holder(system.new_token()), lease_ms=lease_ms)
 
     async def run_ticks(
         self, world: str, *, ticks: int | None, to_tick: int | None, ms: int, key: str | None

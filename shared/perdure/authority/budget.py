@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from perdure.kernel import limits
 from perdure.kernel.commit import Commit, Put
 from perdure.kernel.errors import TooLarge
 from perdure.kernel.view import Key, Reads
+
+_SHORT: Final = limits.SORT_BYTES_MAX // 4
+"""Characters that are within every limit, whatever their spelling in bytes."""
 
 
 def check_reads(reads: Reads) -> None:
@@ -47,18 +50,19 @@ def check_commit(commit: Commit) -> None:
 
 
 def _key_bytes(key: Key[Any]) -> int:
-    return len(key.partition.encode()) + len(key.sort.encode())
+    partition, sort = key
+    return len(partition.encode()) + len(sort.encode())
 
 
 def _check_keys(keys: Iterable[Key[Any]]) -> None:
     for key in keys:
-        _check_part(key, key.partition, limits.PARTITION_BYTES_MAX)
-        _check_part(key, key.sort, limits.SORT_BYTES_MAX)
+        partition, sort = key
+        if not (0 < len(partition) <= _SHORT and 0 < len(sort) <= _SHORT):
+            _check_part(key, partition, limits.PARTITION_BYTES_MAX)
+            _check_part(key, sort, limits.SORT_BYTES_MAX)
 
 
 def _check_part(key: Key[Any], part: str, bytes_max: int) -> None:
-    if 1 <= len(part) <= bytes_max // 4:
-        return
     size = len(part.encode())
     if not 1 <= size <= bytes_max:
         raise TooLarge(

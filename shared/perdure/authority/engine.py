@@ -15,8 +15,15 @@ from perdure.authority.bodies import Packed, Placed
 from perdure.authority.group import Asked, Decided, Overtaken, asked, decided
 from perdure.authority.recent import Recent, RecentStreams
 from perdure.authority.store import RevisionConflict, Store
+from perdure.kernel import limits
 from perdure.kernel.commit import Commit, derived
-from perdure.kernel.errors import Contended, OutcomeUnknown, StoreUnavailable, Unavailable
+from perdure.kernel.errors import (
+    Contended,
+    OutcomeUnknown,
+    PerdureError,
+    StoreUnavailable,
+    Unavailable,
+)
 from perdure.kernel.ids import Instant, Partition, Token
 from perdure.kernel.view import Reads, Request, View
 
@@ -28,7 +35,10 @@ GROUP_REQUESTS_MAX: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How often, and with which pauses, a race is run again and a commit sent again."""
+    """How often, and with which pauses, a race is run again and a commit sent again.
+
+    Every sending counts as a try.
+    """
 
     tries_max: int = 12
     resends_max: int = 3
@@ -148,7 +158,7 @@ class Authority:
             outcome = await self._decided(group, recent)
             line.put_back(outcome.rest)
             group = outcome.members
-            ready = self._ready(outcome) if outcome.writes else None
+            ready = self._ready(outcome) if outcome.view.written else None
         except Unavailable as error:
             _fail(group, error)
             return
@@ -165,9 +175,11 @@ class Authority:
                 await self._commit(line, outcome, *ready)
             elif outcome.view.is_guess:
                 line.put_back(_freshly(group))
+            elif unproven := _unproven(group, outcome.view):
+                line.put_back(unproven)
             else:
                 outcome.release()
-        except Unavailable as error:
+        except Exception as error:  # noqa: BLE001  # handed to all callers it concerns
             _fail(group, error)
 
     async def _split(self, line: _Line, group: list[Asked]) -> None:
@@ -202,7 +214,7 @@ class Authority:
         return view
 
     def _ready(self, outcome: Decided) -> tuple[Commit, Packed]:
-        commit = derived(outcome.view, outcome.writes, self._new_token())
+        commit = derived(outcome.view, self._new_token())
         placed: Placed = {}
         for member in outcome.members:
             placed |= member.placed
@@ -221,13 +233,13 @@ class Authority:
         except RevisionConflict:
             line.recent.forget()
             await self._overtaken(line, outcome)
-        except Unavailable as error:
+        except OutcomeUnknown as error:
             line.recent.forget()
-            if not isinstance(error, OutcomeUnknown):
+            if group[0].request.once:
                 raise
-            await self._try_again(line, group, error)
+            await self._try_again(line, group, error, tries=1 + self._patience.resends_max)
         else:
-            line.recent.learn(commit, outcome.writes)
+            line.recent.learn(commit, outcome.view.written)
             self._writers |= {type(member.request) for member in outcome.writers}
             outcome.release()
 
@@ -258,17 +270,19 @@ class Authority:
 
     async def _overtaken(self, line: _Line, outcome: Decided) -> None:
         group = outcome.members
-        if group[0].request.once and not outcome.view.is_guess:
+        if group[0].request.once and (group[0].unsure or not outcome.view.is_guess):
             reads = group[0].reads if group[0].reads.snapshot else outcome.view.reads()
             group[0].fail(Overtaken(await bodies.loaded(self._store, reads)))
             return
         found = f"a rival was first {self._patience.tries_max} times"
         await self._try_again(line, group, Contended(expected="to win a race", found=found))
 
-    async def _try_again(self, line: _Line, group: list[Asked], error: Unavailable) -> None:
+    async def _try_again(
+        self, line: _Line, group: list[Asked], error: Unavailable, *, tries: int = 1
+    ) -> None:
         """Put ``group`` back to be decided again, but for those that tried often enough."""
         for member in _freshly(group):
-            member.tries += 1
+            member.tries += tries
         _fail([member for member in group if member.tries >= self._patience.tries_max], error)
         again = [member for member in group if not member.answer.done()]
         line.put_back(again)
@@ -285,9 +299,29 @@ def _freshly(group: list[Asked]) -> list[Asked]:
     return group
 
 
-def _fail(group: list[Asked], error: Unavailable) -> None:
+def _unproven(group: list[Asked], view: View) -> list[Asked]:
+    """Return ``group`` to be decided again on snapshots, if its answers may mix two moments.
+
+    A commit proves that what was named held all at once. An answer that writes nothing has no
+    such proof: a key found absent, then a head found closing, may be an admission and an end
+    that came in between.
+    """
+    names = tuple(view.named)
+    if not 1 < len(names) <= limits.LOAD_KEYS_MAX:
+        return []
+    if any(member.reads.snapshot or member.reads.ranges for member in group):
+        return []
+    for member in group:
+        named = names if len(group) == 1 else ()
+        member.reads = Reads.union(member.reads, Reads(keys=named, snapshot=True))
+        member.alone = True
+    return group
+
+
+def _fail(group: list[Asked], error: Exception) -> None:
     """Give each of ``group`` an error of its own: a raised one collects a traceback."""
     for member in group:
-        told = copy.copy(error)
-        told.__cause__ = error
+        told = copy.copy(error) if isinstance(error, PerdureError) else error
+        if told is not error:
+            told.__cause__ = error
         member.fail(told)

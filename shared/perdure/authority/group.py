@@ -12,13 +12,14 @@ from perdure.authority.bodies import Placed
 from perdure.kernel import limits
 from perdure.kernel.errors import OutcomeUnknown, TooLarge, Unavailable
 from perdure.kernel.ids import Instant
-from perdure.kernel.view import Decision, Key, Missing, Reads, Request, View, Write
+from perdure.kernel.view import Decision, Missing, Reads, Request, View, written
 
 
 class Overtaken(Exception):
-    """A request that is decided ``once`` lost a race. Nothing happened; look again.
+    """A request that is decided ``once`` lost a race: look again before you ask again.
 
-    ``view`` holds what the decision looked at, loaded after the rival's commit.
+    ``view`` holds what the decision looked at, loaded after the rival's commit. Nothing
+    happened, unless an answer had been lost before: then the view shows that too.
     """
 
     def __init__(self, view: View) -> None:
@@ -74,11 +75,10 @@ def asked(request: Request[Any]) -> Asked:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What a group comes to: answers to be given after the commit, and its writes."""
+    """What a group comes to: answers to be given after what it wrote on ``view`` is committed."""
 
     view: View
     verdicts: tuple[tuple[Asked, Decision[Any] | Exception], ...]
-    writes: tuple[Write, ...]
     rest: tuple[Asked, ...]
     """Requests that did not fit in."""
 
@@ -115,29 +115,23 @@ async def decided(
     Stops before a commit would outgrow COMMIT_ACTIONS_MAX. Raises StoreUnavailable, Corrupt.
     """
     verdicts: list[tuple[Asked, Decision[Any] | Exception]] = []
-    writes: list[Write] = []
-    touched: set[Key[Any]] = set(view.named)
+    touched = set(view.named)
     for place, member in enumerate(members):
         named = len(view.named)
         view.named |= dict.fromkeys(member.reads.keys)
         outcome = await _outcome(member, view, now, fetch, first=not verdicts)
         if outcome is None:
             view.forget_names(named)
-            return Decided(view, tuple(verdicts), tuple(writes), tuple(members[place:]))
+            return Decided(view, tuple(verdicts), tuple(members[place:]))
         view, verdict = outcome
-        keys = set(islice(view.named, named, None))
-        if isinstance(verdict, Decision):
-            keys |= {write.key for write in verdict.writes}
-        keys -= touched
-        if verdicts and len(touched) + len(keys) > limits.COMMIT_ACTIONS_MAX:
+        writes = written(verdict.writes) if isinstance(verdict, Decision) else {}
+        touched.update(islice(view.named, named, None), writes)
+        if verdicts and len(touched) > limits.COMMIT_ACTIONS_MAX:
             view.forget_names(named)
-            return Decided(view, tuple(verdicts), tuple(writes), tuple(members[place:]))
-        if isinstance(verdict, Decision):
-            view.absorb(verdict.writes)
-            writes += verdict.writes
-        touched |= keys
+            return Decided(view, tuple(verdicts), tuple(members[place:]))
+        view.absorb(writes)
         verdicts.append((member, verdict))
-    return Decided(view, tuple(verdicts), tuple(writes), ())
+    return Decided(view, tuple(verdicts), ())
 
 
 async def _outcome(

@@ -14,7 +14,7 @@ from typing import Any, Final
 from perdure.kernel.commit import Check, Commit, Put, Remove
 from perdure.kernel.ids import Partition
 from perdure.kernel.record import Record
-from perdure.kernel.view import Key, Reads, Removed, Stored, View, Write
+from perdure.kernel.view import Key, Reads, Stored, View, Written
 
 RECORDS_MAX: Final = 8
 """Records kept of one stream: its head, its last page, and a few more."""
@@ -48,14 +48,15 @@ class Recent:
                 view.recall(key, *known)
         return replace(reads, keys=tuple(left))
 
-    def learn(self, commit: Commit, writes: tuple[Write, ...]) -> None:
+    def learn(self, commit: Commit, written: Written) -> None:
         """Keep what a commit that happened has written over and will be written over again."""
         self._doubts = max(0, self._doubts - 1)
-        written = {write.key: write for write in writes if not isinstance(write, Removed)}
         for action in commit.actions:
             match action:
                 case Put():
-                    self._keep(action, commit, written[action.key])
+                    record = written[action.key]
+                    assert record is not None, "a removed record is not put"
+                    self._keep(action, commit, record)
                 case Remove():
                     self._records.pop(action.key, None)
                 case Check():

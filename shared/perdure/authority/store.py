@@ -32,8 +32,10 @@ class Store(Protocol):
     async def commit(self, commit: Commit) -> None:
         """Make all of ``commit`` durable if every condition holds, else nothing.
 
-        Sending the same commit again after an unknown outcome is safe: if it had happened,
-        the second call returns as the first would have.
+        Sending the same commit again after an unknown outcome is safe: it never happens
+        twice, and if it had happened and a record still carries its token, the second call
+        returns as the first would have. If rivals have written over all of it, the second
+        call is a conflict: what must be known then needs a record of its own.
         Raises: RevisionConflict, nothing happened; OutcomeUnknown, no answer came back;
         StoreUnavailable, nothing happened and the store is busy or gone.
         """

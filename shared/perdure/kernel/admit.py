@@ -54,6 +54,9 @@ class Admitted:
     first_sequence: Sequence
     first_entity_id: EntityId
     published: Tick
+    seq: Seq
+    """The log entry that holds the batch."""
+
     replayed: bool = False
 
     def receipts(self) -> list[Receipt]:
@@ -115,9 +118,18 @@ class Admit:
         keys = [view.get(command_key(world, command)) for _, command, _ in batch.own_ids]
         if any(key is not None for key in keys):
             return Decision(self._known(keys))
-        head = self._open_head(view)
+        return self._admitted(view, self._open_head(view), now)
+
+    def _admitted(self, view: View, head: Head, now: Instant) -> Decision[Admitted]:
+        """Take the batch in: its sequences and entity ids are the head's next ones."""
+        batch, world = self.batch, self.ref.partition
         admitted = Admitted(
-            batch, batch.id, head.next_sequence, head.next_entity_id, head.published
+            batch,
+            batch.id,
+            head.next_sequence,
+            head.next_entity_id,
+            head.published,
+            Seq(head.seq + 1),
         )
         groups, pages, last_page = self._pages(view, head)
         after = replace(
@@ -127,18 +139,10 @@ class Admit:
             open_commands=head.open_commands + batch.size,
             last_page=last_page,
         )
-        facts = {
-            "batch": batch.id,
-            "count": batch.size,
-            "first_entity_id": head.next_entity_id,
-            "first_sequence": head.next_sequence,
-            "groups": [[group.tick, group.priority, group.count] for group in groups],
-            "published": head.published,
-        }
         after, entry = appended(
             after,
             "admitted",
-            facts,
+            _facts(admitted, groups),
             now,
             payload=batch.payload,
             payload_digest=batch.payload_digest,
@@ -170,6 +174,7 @@ class Admit:
             known.first_sequence,
             known.first_entity_id,
             known.published,
+            known.seq,
             replayed=True,
         )
 
@@ -252,3 +257,15 @@ class Admit:
                 priority=priority,
                 page=pages[tick, priority],
             )
+
+
+def _facts(admitted: Admitted, groups: tuple[Group, ...]) -> dict[str, object]:
+    """Return what the log says of an admission beside the batch itself."""
+    return {
+        "batch": admitted.batch.id,
+        "count": admitted.batch.size,
+        "first_entity_id": admitted.first_entity_id,
+        "first_sequence": admitted.first_sequence,
+        "groups": [[each.tick, each.priority, each.count, each.page.first] for each in groups],
+        "published": admitted.published,
+    }

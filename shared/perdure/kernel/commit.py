@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from perdure.kernel.ids import Token
-from perdure.kernel.record import Record
-from perdure.kernel.view import Key, Removed, Version, View, Write
+from perdure.kernel.view import Key, Version, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +58,14 @@ class Commit:
     actions: tuple[Action, ...]
 
 
-def derived(view: View, writes: Iterable[Write], token: Token) -> Commit:
-    """Derive the commit of ``writes`` decided on ``view``.
+def derived(view: View, token: Token) -> Commit:
+    """Derive the commit of what was written on ``view``.
 
     A record written is conditioned on the version seen, or on absence if it was never
-    looked for; a record only named is checked. The last write of a key wins.
+    looked for; a record only named is checked.
     """
-    latest: dict[Key[Any], Record | None] = {}
-    for write in writes:
-        if isinstance(write, Removed):
-            latest[write.key] = None
-        else:
-            latest[write.key] = write
     actions: list[Action] = []
-    for key, record in latest.items():
+    for key, record in view.written.items():
         seen = view.version(key)
         if record is not None:
             assert seen is None or not record.immutable, f"{key} is written once"
@@ -82,6 +74,6 @@ def derived(view: View, writes: Iterable[Write], token: Token) -> Commit:
             actions.append(Remove(key, seen))
         elif key in view.named:
             actions.append(Check(key, None))
-    actions += [Check(key, view.version(key)) for key in view.named if key not in latest]
+    actions += [Check(key, view.version(key)) for key in view.named if key not in view.written]
     assert any(isinstance(action, Put) for action in actions), "a commit leaves its token"
     return Commit(token, tuple(actions))

@@ -200,16 +200,20 @@ def _check_bounds(where: str, held: list[Any]) -> None:
 
 
 def _logical(model: str, field: str, annotation: Any) -> tuple[Logical, bool]:
-    nullable = False
-    while get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
-    if get_origin(annotation) in (Union, types.UnionType):
-        arms = [arm for arm in get_args(annotation) if arm is not type(None)]
-        nullable = len(arms) < len(get_args(annotation))
-        annotation = arms[0] if len(arms) == 1 else None
-    if annotation not in _LOGICAL:
+    bare, nullable = _bare(annotation), False
+    if get_origin(bare) in (Union, types.UnionType):
+        arms = [_bare(arm) for arm in get_args(bare) if arm is not type(None)]
+        nullable = len(arms) < len(get_args(bare))
+        bare = arms[0] if len(arms) == 1 else None
+    if bare not in _LOGICAL:
         raise TypeError(
             f"{model}.{field} must be int, float, bool or str (or one of them | None),"
             f" not {annotation!r}"
         )
-    return _LOGICAL[annotation], nullable
+    return _LOGICAL[bare], nullable
+
+
+def _bare(annotation: Any) -> Any:
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    return annotation

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from perdure.kernel import limits, ranges
@@ -13,9 +13,8 @@ from perdure.kernel.ids import NO_TICK, Instant, Partition, Seq, Sequence, Tick
 from perdure.kernel.log import LogEntry, log_key
 from perdure.kernel.pages import Page, PageEntry
 from perdure.kernel.places import PageName, WorldRef, number
-from perdure.kernel.publish import DrainedEntry, DrainedPage, Moved
 from perdure.kernel.ranges import Ranges
-from perdure.kernel.records import Head, Outcome, cancelled_key, head_key, manifest_key
+from perdure.kernel.records import Head, cancelled_key, head_key, manifest_key
 from perdure.kernel.status import glimpsed_head
 from perdure.kernel.view import Decision, Key, Range, Reads, View
 
@@ -98,14 +97,17 @@ class DrainDue:
         return Decision(Drained(head, held, tuple(commands[: limits.DRAIN_COMMANDS_MAX]), more))
 
     def _recent(self, view: View, head: Head) -> list[Key[LogEntry]]:
-        """Return the keys of the log since the last manifest."""
+        """Return the keys of the log since the last published tick's own drain.
+
+        What was admitted between that drain and its publication was checked by nobody yet.
+        """
         world = self.ref.partition
         since = Seq(0)
         if head.published != NO_TICK:
             manifest = view.peek(manifest_key(world, head.published))
             if manifest is None:
                 raise Contended(expected=f"the manifest of tick {head.published}", found="none yet")
-            since = manifest.seq
+            since = manifest.drained_seq
         return [log_key(world, Seq(seq)) for seq in range(since + 1, head.seq + 1)]
 
     def _batches(
@@ -142,7 +144,7 @@ class DrainDue:
         named: list[Ranges] = []
         for entry in recent:
             if entry.kind == "admitted" and any(
-                tick <= self.tick for tick, _, _ in entry.facts["groups"]
+                tick <= self.tick for tick, *_ in entry.facts["groups"]
             ):
                 known = batches.get((entry.partition, entry.seq))
                 named.append(_named_due(known or StoredBatch.of(entry), self.tick, unread))
@@ -212,136 +214,3 @@ def _named_due(batch: StoredBatch, tick: Tick, unread: PageName | None) -> Range
         else:
             named.append(held)
     return ranges.union(*named)
-
-
-@dataclass(frozen=True, slots=True)
-class Settlement:
-    """What a tick did with what it drained, in the form that publishing takes."""
-
-    drained: tuple[DrainedPage, ...]
-    moved: tuple[Moved, ...]
-    outcomes: tuple[Outcome, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """One command that was not applied."""
-
-    sequence: Sequence
-    code: str
-    detail: str
-
-
-class _Retried(NamedTuple):
-    """One failure to be tried again, and the attempts it has had."""
-
-    failure: Failure
-    attempts: int
-
-    @property
-    def sequence(self) -> Sequence:
-        return self.failure.sequence
-
-
-def settlement(
-    drained: Drained,
-    tick: Tick,
-    *,
-    applied: Iterable[Sequence],
-    rejected: Iterable[Failure],
-    charged: Iterable[tuple[Failure, int]],
-) -> Settlement:
-    """Say what becomes of each command: done with, tried again later, or left where it is.
-
-    ``charged`` are failures with the attempts they cost. A command whose attempts are used
-    up is a dead letter; another waits 1, 2, 4, … ticks, at most BACKOFF_TICKS_MAX, in a new
-    page. Where these pages and those read would be more than DRAIN_RECORDS_MAX, the later of
-    ``charged`` stay where they are, uncharged.
-    """
-    due = {each.sequence: each for each in drained.commands}
-    outcomes = [
-        Outcome(sequence=f.sequence, status="rejected", code=f.code, detail=f.detail)
-        for f in rejected
-    ]
-    done = [*applied, *(outcome.sequence for outcome in outcomes)]
-    retried: dict[tuple[Tick, int], list[_Retried]] = {}
-    room = limits.DRAIN_RECORDS_MAX - len(drained.pages)
-    for failure, cost in charged:
-        command = due[failure.sequence]
-        attempts = command.attempts + cost
-        if attempts >= command.command.max_attempts:
-            done.append(failure.sequence)
-            outcomes.append(_outcome(failure, "dead_letter", attempts))
-            continue
-        wait = min(2 ** (attempts - 1), limits.BACKOFF_TICKS_MAX)
-        later = (Tick(tick + wait), command.priority)
-        if later in retried or len(retried) < room:
-            retried.setdefault(later, []).append(_Retried(failure, attempts))
-    moved = _moved(drained, retried)
-    outcomes += [
-        replace(_outcome(each.failure, "retryable", each.attempts), again=page.name)
-        for page, held in zip(moved, retried.values(), strict=True)
-        for each in held
-    ]
-    settled = ranges.ranges(done)
-    leaving = ranges.ranges(each.sequence for held in retried.values() for each in held)
-    pages = tuple(
-        DrainedPage(
-            name,
-            tuple(
-                DrainedEntry(
-                    world=each.entry.world,
-                    seq=each.entry.seq,
-                    group=each.entry.group,
-                    held=each.held,
-                    settled=ranges.common(each.held, settled),
-                    moved=ranges.common(each.held, leaving),
-                    attempts=each.entry.attempts,
-                )
-                for each in entries
-            ),
-        )
-        for name, entries in drained.pages
-    )
-    outcomes.sort(key=lambda outcome: outcome.sequence)
-    return Settlement(pages, moved, tuple(outcomes))
-
-
-def _outcome(failure: Failure, status: str, attempts: int) -> Outcome:
-    return Outcome(
-        sequence=failure.sequence,
-        status="dead_letter" if status == "dead_letter" else "retryable",
-        code=failure.code,
-        detail=failure.detail,
-        attempts=attempts,
-    )
-
-
-def _moved(
-    drained: Drained, retried: Mapping[tuple[Tick, int], Iterable[_Retried]]
-) -> tuple[Moved, ...]:
-    """Make one page per (later tick, priority) for the commands to be tried again."""
-    wanted = ranges.ranges(each.sequence for held in retried.values() for each in held)
-    entries = {
-        sequence: each.entry
-        for _, page in drained.pages
-        for each in page
-        for sequence in ranges.members(ranges.common(each.held, wanted))
-    }
-    moved: list[Moved] = []
-    for (later, priority), held in retried.items():
-        by_entry: dict[tuple[object, ...], tuple[PageEntry, list[Sequence]]] = {}
-        for each in sorted(held, key=lambda each: each.sequence):
-            entry = replace(entries[each.sequence], attempts=each.attempts)
-            by_entry.setdefault(entry.place, (entry, []))[1].append(each.sequence)
-        name = PageName(later, priority, min(each.sequence for each in held))
-        moved.append(
-            Moved(
-                name,
-                tuple(
-                    replace(entry, count=len(again), open=ranges.ranges(again))
-                    for entry, again in by_entry.values()
-                ),
-            )
-        )
-    return tuple(moved)

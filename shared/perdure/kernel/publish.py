@@ -99,6 +99,9 @@ class Publish:
     token: Token
     epoch: Epoch
     holder: Holder
+    drained_seq: Seq
+    """The head's ``seq`` that the drain began with."""
+
     drained: tuple[DrainedPage, ...] = ()
     moved: tuple[Moved, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
@@ -148,6 +151,7 @@ class Publish:
             token=self.token,
             epoch=self.epoch,
             seq=Seq(head.seq + 1),
+            drained_seq=self.drained_seq,
             at=self.at,
             previous=head.manifest_digest,
             processors=self.processors,
@@ -310,7 +314,7 @@ class RegisterSignature:
         known = view.get(signature_key(self.signature.partition, self.signature.table))
         if known is None:
             return Decision(None, (self.signature,))
-        if known != self.signature:
+        if known.logical != self.signature.logical:
             raise SchemaMismatch(
                 expected=f"table {known.table} with columns {known.columns}",
                 found=str(self.signature.columns),

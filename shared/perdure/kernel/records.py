@@ -93,6 +93,11 @@ class Signature(Record):
     fingerprint: str
 
     @property
+    def logical(self) -> tuple[object, ...]:
+        """What two signatures of one table must agree in; nullability is none of it."""
+        return (self.components, tuple(column[:2] for column in self.columns), self.fingerprint)
+
+    @property
     def key(self) -> Key[Signature]:
         return signature_key(self.partition, self.table)
 
@@ -280,6 +285,9 @@ class Manifest(Record):
     token: Token
     epoch: Epoch
     seq: Seq
+    drained_seq: Seq
+    """How far the log went when this tick's drain began: what came later it did not see."""
+
     at: Instant
     previous: str
     processors: tuple[str, ...] = ()

@@ -4,44 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from perdure.kernel.ids import Instant, Partition, Token
 from perdure.kernel.record import Record
+
+if TYPE_CHECKING:
+    from typing import Self
 
 R = TypeVar("R", bound=Record)
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Key(Generic[R]):
+class Key(tuple[Partition, str], Generic[R]):  # noqa: SLOT001  # a tuple has no room for `of`
     """Address of one record, which remembers what kind of record lies there.
 
-    Equal to every key of the same address. Keys are looked up a hundred times in one
-    admission: their hash is kept.
+    Equal by address alone. A tuple, since a request hashes its keys dozens of times.
     """
 
-    __slots__ = ("_hash", "of", "partition", "sort")
+    of: type[R]
 
-    def __init__(self, partition: Partition, sort: str, of: type[R]) -> None:
-        self.partition = partition
-        self.sort = sort
-        self.of = of
-        self._hash = hash((partition, sort))
+    def __new__(cls, partition: Partition, sort: str, of: type[R]) -> Self:
+        key = super().__new__(cls, (partition, sort))
+        key.of = of
+        return key
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Key):
-            return NotImplemented
-        return self.sort == other.sort and self.partition == other.partition
+    @property
+    def partition(self) -> Partition:
+        return self[0]
 
-    def __hash__(self) -> int:
-        return self._hash
+    @property
+    def sort(self) -> str:
+        return self[1]
 
     def __repr__(self) -> str:
-        return f"Key(partition={self.partition!r}, sort={self.sort!r})"
+        return f"Key({self[0]!r}, {self[1]!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # A hash of text holds in its own process only.
-        return (Key, (self.partition, self.sort, self.of))
+        return (type(self), (self[0], self[1], self.of))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +60,14 @@ class Range(Generic[R]):
     descending: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(NamedTuple):
     """Which writing of a record was seen. The token makes a re-created record another one."""
 
     revision: int
     token: Token
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """A record as a store holds it: exact bytes and their version."""
 
     version: Version
@@ -116,6 +114,14 @@ class Removed:
 
 Write = Record | Removed
 
+Written = Mapping[Key[Any], Record | None]
+"""Writes by key, the last of each; None leaves no record."""
+
+
+def written(writes: Iterable[Write]) -> dict[Key[Any], Record | None]:
+    """Return ``writes`` by key: the last write of a key wins."""
+    return {write.key: None if isinstance(write, Removed) else write for write in writes}
+
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[T_co]):
@@ -151,7 +157,7 @@ class View:
     view are seen by the next.
     """
 
-    __slots__ = ("_decoded", "_found", "is_guess", "named", "stored")
+    __slots__ = ("_decoded", "_found", "is_guess", "named", "stored", "written")
 
     def __init__(
         self,
@@ -164,6 +170,8 @@ class View:
         """What conditions the commit, in the order it was asked for."""
         self.is_guess = False
         """Some record was recalled and not loaded: only a commit proves this view right."""
+        self.written: dict[Key[Any], Record | None] = {}
+        """What decisions on this view have written so far."""
         self._found = dict(found or {})
         self._decoded: dict[Key[Any], Record | None] = {}
 
@@ -179,10 +187,11 @@ class View:
 
     def peek(self, key: Key[R]) -> R | None:
         """Return the record at ``key`` or None, conditioning nothing. Raises Missing."""
-        if key in self._decoded:
+        try:
             return self._decoded[key]  # type: ignore[return-value]  # decoded as key.of
-        if key not in self.stored:
-            raise Missing(Reads(peeks=(key,)))
+        except KeyError:
+            if key not in self.stored:
+                raise Missing(Reads(peeks=(key,))) from None
         stored = self.stored[key]
         record = None if stored is None else key.of.read(key.partition, key.sort, stored.body)
         self._decoded[key] = record
@@ -229,15 +238,13 @@ class View:
         for _ in range(len(self.named) - count):
             self.named.popitem()
 
-    def absorb(self, writes: Iterable[Write]) -> None:
+    def absorb(self, writes: Written) -> None:
         """Let later decisions on this view see ``writes``, as if they were committed."""
-        for write in writes:
-            if isinstance(write, Removed):
-                self._decoded[write.key] = None
-            else:
-                key = write.key
-                assert not (write.immutable and self._decoded.get(key)), f"{key} is written once"
-                self._decoded[key] = write
+        for key, record in writes.items():
+            if record is not None and record.immutable:
+                assert self._decoded.get(key) is None, f"{key} is written once"
+        self._decoded |= writes
+        self.written |= writes
 
     def version(self, key: Key[Any]) -> Version | None:
         """Return the version seen at ``key``; None if it was absent or never looked for."""

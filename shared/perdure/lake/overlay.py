@@ -47,19 +47,24 @@ def _rows(
     before: WorldState, shape: Shape, ids: Sequence[int], touched: Mapping[int, Entity]
 ) -> pa.Table:
     """Return whole rows of entities that have ``shape`` now."""
-    _, values, *where = zip(*map(touched.__getitem__, ids), strict=True)
-    homes, rows = np.array(where, np.int64)
+    entities = [touched[each] for each in ids]
     columns = [pa.array(ids, pa.int64())]
     for each in shape.types:
-        given = [held.get(each.name) for held in values]
-        kept = np.array([value is None for value in given]) if None in given else None
-        for field, column in shape.fields(each):
-            if kept is None:
-                columns.append(pa.array([value[field] for value in given], column.type))
-                continue
-            array = pa.array([value and value[field] for value in given], column.type)
-            borrowed = _borrowed(before, column.name, homes[kept], rows[kept])
-            columns.append(pc.replace_with_mask(array, pa.array(kept), borrowed))
+        given = [values.get(each.name) for _, values, _, _ in entities]
+        arrays = [
+            pa.array([value and value[field] for value in given], column.type)
+            for field, column in shape.fields(each)
+        ]
+        if None in given:
+            kept = np.array([value is None for value in given])
+            homes, rows = np.array([entity[2:] for entity in entities], np.int64)[kept].T
+            arrays = [
+                pc.replace_with_mask(
+                    array, pa.array(kept), _borrowed(before, column.name, homes, rows)
+                )
+                for array, (_, column) in zip(arrays, shape.fields(each), strict=True)
+            ]
+        columns += arrays
     return pa.Table.from_arrays(columns, schema=shape.schema)
 
 

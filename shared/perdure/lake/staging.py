@@ -11,10 +11,10 @@ import numpy as np
 from perdure.kernel import limits
 from perdure.kernel.batch import StoredCommand
 from perdure.kernel.component import Registry
-from perdure.kernel.drain import Failure
 from perdure.kernel.errors import InvalidValue, PerdureError, Refused, code_of
 from perdure.kernel.ids import EntityId
 from perdure.kernel.ids import Sequence as CommandSequence
+from perdure.kernel.settle import Failure
 from perdure.lake.entity import NO_VALUES, NOWHERE, Entity, Kind, Values, changed, changed_alike
 from perdure.lake.materialize import kinds_of, unfit
 from perdure.lake.overlay import merged

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from perdure.kernel.component import Registry
-from perdure.kernel.drain import Drained, DueCommand, Failure
+from perdure.kernel.drain import Drained, DueCommand
 from perdure.kernel.ids import Sequence as CommandSequence
 from perdure.kernel.records import Drain, Probe
+from perdure.kernel.settle import Failure
 from perdure.lake.staging import Staging
 from perdure.lake.state import WorldState
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from perdure.kernel import ranges
-from perdure.kernel.drain import DrainDue, Drained, settlement
+from perdure.kernel.drain import DrainDue, Drained
 from perdure.kernel.errors import Contended, DrainStale, StaleWriter, Unavailable
 from perdure.kernel.fence import Grip, NameProbe, ReleaseFence, TakeFence
 from perdure.kernel.history import ReadWorld
@@ -17,6 +17,7 @@ from perdure.kernel.ids import Holder, Instant, Partition, Tick, Token
 from perdure.kernel.places import WorldRef
 from perdure.kernel.publish import Publish, Published, RegisterSignature, checked_outcomes
 from perdure.kernel.records import Manifest, Probe, TableRows
+from perdure.kernel.settle import settlement
 from perdure.lake.changes import Changes, TableChanges, changes, checkpoint, should_checkpoint
 from perdure.lake.objects import ObjectStore
 from perdure.lake.schema import signature_record
@@ -240,6 +241,7 @@ class _Step:
             epoch=self._grip.epoch,
             holder=self._ticker.holder,
             drained=settled.drained,
+            drained_seq=self._drained.head.seq,
             moved=settled.moved,
             outcomes=checked_outcomes(settled.outcomes),
             tables=tables,

@@ -32,7 +32,7 @@ from perdure.kernel.logfeed import LogFeed
 from perdure.kernel.operations import Command
 from perdure.kernel.places import WorldRef
 from perdure.kernel.records import WriterMode
-from perdure.kernel.status import CommandStatus, StatusOf
+from perdure.kernel.status import CommandState, CommandStatus, StatusOf
 from perdure.kernel.view import Request
 
 T = TypeVar("T")
@@ -58,6 +58,9 @@ class Submitted:
 
     batch_id: BatchId
     receipts: tuple[Receipt, ...]
+    statuses: tuple[CommandState, ...]
+    """Where each command stands now: no part of what was promised."""
+
     replayed: bool
 
 
@@ -152,7 +155,23 @@ class Worlds:
         except Unavailable as error:
             error.batch_id = chosen
             raise
-        return Submitted(chosen, tuple(answer.receipts()), answer.replayed)
+        receipts = tuple(answer.receipts())
+        states = await self._states(ref, answer, len(receipts))
+        return Submitted(chosen, receipts, states, answer.replayed)
+
+    async def _states(
+        self, ref: WorldRef, answer: Admitted | KnownAdmitted, size: int
+    ) -> tuple[CommandState, ...]:
+        """Tell where the commands of an admission stand: only a replay's may have moved."""
+        if not answer.replayed:
+            pending: CommandState = "pending"
+            return (pending,) * size
+        if isinstance(answer, Admitted):
+            page = await self._steady(Ledger(ref, (answer.seq, 0), size))
+            return tuple(command.status for command in page.commands)
+        ids = [receipt.command_id for receipt in answer.receipts()]
+        found = [await self._steady(StatusOf(ref, command)) for command in ids]
+        return tuple(command.status for command in found)
 
     async def submit_many(
         self,

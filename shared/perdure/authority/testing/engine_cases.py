@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from perdure.authority.group import Overtaken
+from perdure.authority.store import Store
 from perdure.authority.testing.records import (
     HERE,
     Add,
@@ -80,15 +82,11 @@ async def what_a_decision_misses_is_loaded(open_store: Opener) -> None:
 
 @promise
 async def a_snapshot_that_misses_something_is_loaded_whole(open_store: Opener) -> None:
-    store = CountingStore(await open_store())
-    engine = authority(store)
-    await engine.execute(Add("a", 1))
-    before = store.loads
+    rival = authority(await open_store(), "rival")
+    await rival.execute(Add("a", 10))
+    store = _Interrupted(await open_store(), lambda: rival.execute(Move("a", "b", 4)))
 
-    reply = await engine.execute(_Chain(("a", "b", "c")))
-
-    assert reply == (1, 0, 0)
-    assert store.loads - before == 3
+    assert await authority(store).execute(_Chain(("a", "b", "c"))) == (6, 4, 0)
 
 
 @promise
@@ -189,6 +187,19 @@ async def an_authority_reads_without_deciding(open_store: Opener) -> None:
     assert known is not None
     assert known.text == "text" * 1_000
     assert view.peek(note("none")) is None
+
+
+class _Interrupted(CountingStore):
+    """Lets a rival act between the first load and the second."""
+
+    def __init__(self, store: Store, rival: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(store)
+        self._rival = rival
+
+    async def load(self, reads: Reads) -> View:
+        if self.loads == 1:
+            await self._rival()
+        return await super().load(reads)
 
 
 @dataclass(frozen=True, slots=True)

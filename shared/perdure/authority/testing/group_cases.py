@@ -107,6 +107,20 @@ async def a_request_with_a_range_is_decided_alone_and_in_turn(open_store: Opener
 
 
 @promise
+async def a_range_that_was_not_announced_is_read_in_turn_too(open_store: Opener) -> None:
+    engine = authority(await open_store())
+
+    _, found, _, left = await asyncio.gather(
+        engine.execute(Write((("a", "one"),))),
+        engine.execute(Collect(unannounced=True)),
+        engine.execute(Add()),
+        engine.execute(Collect()),
+    )
+
+    assert (found, left) == ("one", "")
+
+
+@promise
 async def a_caller_that_goes_away_takes_nothing_back_from_others(open_store: Opener) -> None:
     engine = authority(await open_store())
     tasks = [asyncio.create_task(engine.execute(Add())) for _ in range(5)]

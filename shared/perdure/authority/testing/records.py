@@ -244,11 +244,12 @@ class Collect:
     once: ClassVar[bool] = False
 
     removing: bool = True
+    unannounced: bool = False
     stream: Partition = HERE
     within: Range[Note] = field(default=NOTES)
 
     def reads(self) -> Reads:
-        return Reads(ranges=(self.within,))
+        return Reads(ranges=() if self.unannounced else (self.within,))
 
     def decide(self, view: View, now: Instant) -> Decision[str]:
         notes = [each for each in view.find(self.within) if each.name != "all"]

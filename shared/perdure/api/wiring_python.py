@@ -1,0 +1,48 @@
+"""Wiring of the Python face: a URI and an application become an open storage."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from perdure.api.settings import NAMESPACE, STORAGE, TABLE, settings
+from perdure.api.wiring import made, opened_worlds
+from perdure.api.wiring_lake_storage import opened_catalog, opened_objects
+from perdure.authority import system
+from perdure.kernel.ids import Holder
+from perdure.lake.iceberg import Lake
+from perdure.runtime.app import App
+from perdure.runtime.land import Landing
+from perdure.runtime.read import Reader
+from perdure.runtime.storage import Storage
+from perdure.runtime.tick import Means, Ticker
+
+
+@asynccontextmanager
+async def opened(
+    uri: str, *, app: App, namespace: str = "default", table: str | None = None
+) -> AsyncIterator[Storage]:
+    """Open a storage; a local one is made if it is not there.
+
+    Raises: InvalidValue, StoreUnavailable, NewerSchema.
+    """
+    chosen = settings({STORAGE: uri, NAMESPACE: namespace, TABLE: table or ""})
+    if chosen.backend == "sqlite":
+        made(chosen)
+    app.load()
+    catalog = await asyncio.to_thread(opened_catalog, chosen)
+    try:
+        async with opened_worlds(chosen, app) as (authority, worlds):
+            objects, lake = opened_objects(chosen), Lake(catalog, chosen.namespace)
+            means = Means(authority, objects, app, system.now, system.new_token)
+            yield Storage(
+                worlds=worlds,
+                ticker=Ticker(means, Holder(system.new_token())),
+                reader=Reader(authority, objects, lake, chosen.storage),
+                landing=Landing(authority, objects, lake, chosen.storage),
+                now=system.now,
+                new_token=system.new_token,
+            )
+    finally:
+        catalog.close()

@@ -1,0 +1,127 @@
+"""The real day as a world: what flies is what the file says, on each authority."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+from collections.abc import Iterator
+from contextlib import asynccontextmanager
+from importlib import resources
+
+import pytest
+from tests.support.stores import dynamodb_http
+
+import perdure
+from airspace.app import app
+from airspace.flights import real_day
+from airspace.replay import despawn_batches, spawn_batches
+from perdure.authority import system
+from perdure.authority.engine import Authority
+from perdure.kernel.ids import Holder, RunId, StorageId
+from perdure.kernel.operations import parsed_commands
+from perdure.lake.catalog import open_local
+from perdure.lake.iceberg import Lake
+from perdure.lake.objects import LocalObjects
+from perdure.runtime.land import Landing
+from perdure.runtime.read import Reader
+from perdure.runtime.storage import Storage
+from perdure.runtime.tick import Means, Ticker
+from perdure.runtime.worlds import Worlds
+
+TRUTH = {480: 93, 720: 130, 1080: 153, 1200: 158}
+PEAK = 166
+
+
+def airborne_in_the_file(ticks: int) -> list[int]:
+    """Count from the bare CSV, through none of the example's own code."""
+    data = resources.files("airspace") / "data"
+    known = {row["faa"] for row in read(data / "airports.csv")}
+    counts = [0] * ticks
+    for row in read(data / "flights-2013-01-01.csv"):
+        if not (row["dep_time"].isdigit() and row["air_time"].isdigit()):
+            continue
+        if {row["origin"], row["dest"]} <= known:
+            start = int(row["dep_time"]) // 100 * 60 + int(row["dep_time"]) % 100
+            for tick in range(start, min(start + int(row["air_time"]), ticks)):
+                counts[tick] += 1
+    return counts
+
+
+def read(path) -> Iterator[dict[str, str]]:
+    return csv.DictReader(io.StringIO(path.read_text()))
+
+
+async def flown(storage: Storage, to_tick: int) -> list[int]:
+    """Admit the whole day, run it, land it, and count what is alive at each tick."""
+    world = await storage.create_world("airspace", world_id="day")
+    flights = real_day().flights
+    entity_ids = []
+    for batch in spawn_batches(flights):
+        sent = await world.submit(parsed_commands(batch.commands), batch_id=batch.id)
+        entity_ids += [receipt.entity_id for receipt in sent.receipts]
+    for batch in despawn_batches(flights, entity_ids):
+        await world.submit(parsed_commands(batch.commands), batch_id=batch.id)
+    await world.run(to_tick=to_tick)
+    await world.land()
+    rows = await world.query("Position", ticks=range(to_tick + 1), where="is_active = true")
+    counts = [0] * (to_tick + 1)
+    for tick in rows["tick"].to_pylist():
+        counts[tick] += 1
+    return counts
+
+
+async def test_the_whole_day_on_sqlite_flies_as_in_the_file(tmp_path):
+    async with perdure.open(tmp_path.as_uri(), app=app) as storage:
+        counts = await flown(storage, 1499)
+        day = await storage.world("day")
+        info = await day.info()
+        at_noon = await day.query("Position", "Route", ticks=720)
+
+    assert {tick: counts[tick] for tick in TRUTH} == TRUTH
+    assert max(counts) == PEAK
+    assert counts == airborne_in_the_file(1500)
+    assert at_noon.num_rows == TRUTH[720]
+    assert (info.published_tick, info.entities, info.pending_commands) == (1499, 19, 19)
+
+
+@pytest.mark.cloud
+def test_the_morning_on_dynamodb_flies_as_in_the_file(tmp_path, aws):
+    async def story() -> list[int]:
+        async with dynamodb_http(aws) as opened, on_store(await opened(), tmp_path) as storage:
+            return await flown(storage, 480)
+
+    counts = asyncio.run(story())
+
+    assert counts[480] == TRUTH[480]
+    assert counts == airborne_in_the_file(481)
+
+
+@asynccontextmanager
+async def on_store(store, directory):
+    """Open a storage with its authority on a store, and its lake in a directory."""
+    app.load()
+    authority = Authority(store, system.now, system.new_token)
+    name, objects = StorageId("cloud"), LocalObjects(directory / "objects")
+    catalog = open_local(directory / "lake")
+    lake = Lake(catalog, "default")
+    worlds = Worlds(
+        authority,
+        name,
+        app.registry,
+        new_token=system.new_token,
+        new_run=lambda: RunId(system.new_token()),
+    )
+    means = Means(authority, objects, app, system.now, system.new_token)
+    try:
+        yield Storage(
+            worlds,
+            Ticker(means, Holder(system.new_token())),
+            Reader(authority, objects, lake, name),
+            Landing(authority, objects, lake, name),
+            system.now,
+            system.new_token,
+        )
+    finally:
+        catalog.close()
+        await authority.close()

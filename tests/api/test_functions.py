@@ -1,0 +1,196 @@
+"""The functions: the very handler files that are deployed, on a storage of their own."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import boto3
+import pytest
+from tests.api.rig import Caller, Context, spawn
+from tests.support.ministack import account
+
+from perdure.authority.dynamodb_wire import table_definition
+
+ROOT = Path(__file__).parents[2]
+_NUMBERS = count(1)
+
+SCHEDULED = {
+    "version": "0",
+    "id": "53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa",
+    "detail-type": "Scheduled Event",
+    "source": "aws.scheduler",
+    "account": "123456789012",
+    "time": "2015-10-08T16:53:06Z",
+    "region": "us-east-1",
+    "resources": ["arn:aws:scheduler:us-east-1:123456789012:schedule/default/tick"],
+    "detail": "{}",
+}
+
+
+class Functions:
+    """Every function's module, loaded from its file when it is first called."""
+
+    def __init__(self) -> None:
+        self._modules: dict[str, ModuleType] = {}
+
+    def module(self, name: str) -> ModuleType:
+        if name not in self._modules:
+            spec = importlib.util.spec_from_file_location(
+                f"deployed_{name}", ROOT / "functions" / name / "app.py"
+            )
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            self._modules[name] = module
+        return self._modules[name]
+
+    def http(self, name: str, method: str, path: str, body: Any = None, **options: Any) -> Any:
+        context = Context(remaining_ms=29_000)
+        reply = Caller(self.module(name).sandbox, context)(method, path, body, **options)
+        assert reply.status < 300, reply.body
+        return reply.body
+
+    def scheduled(self, name: str, *, remaining_ms: int = 60_000) -> Any:
+        return self.module(name).handler(SCHEDULED, Context(remaining_ms=remaining_ms))
+
+    def close(self) -> None:
+        for module in self._modules.values():
+            module.sandbox.close()
+
+
+@pytest.fixture
+def environment(monkeypatch) -> pytest.MonkeyPatch:
+    for name in [name for name in os.environ if name.startswith(("PERDURE_", "AWS_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PERDURE_APP", "tests.emulator.harbour:app")
+    return monkeypatch
+
+
+@pytest.fixture
+def on_sqlite(environment, tmp_path) -> Iterator[Functions]:
+    (tmp_path / "default").mkdir()
+    environment.setenv("PERDURE_STORAGE", tmp_path.as_uri())
+    functions = Functions()
+    yield functions
+    functions.close()
+
+
+@pytest.fixture
+def on_aws(environment, request) -> Iterator[Functions]:
+    address, name = request.getfixturevalue("aws"), f"functions-{next(_NUMBERS)}"
+    variables = {
+        "AWS_ACCESS_KEY_ID": account(700),
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": address,
+        "PERDURE_STORAGE": f"s3://{name}/worlds",
+        "PERDURE_TABLE": name,
+    }
+    for variable, value in variables.items():
+        environment.setenv(variable, value)
+    for service in ("dynamodb", "s3"):
+        client = boto3.client(service)
+        if service == "s3":
+            client.create_bucket(Bucket=name)
+        else:
+            client.create_table(**table_definition(name))
+        client.close()
+    functions = Functions()
+    yield functions
+    functions.close()
+
+
+@pytest.fixture(
+    params=["on_sqlite", pytest.param("on_aws", marks=[pytest.mark.cloud, pytest.mark.slow])]
+)
+def functions(request) -> Functions:
+    return request.getfixturevalue(request.param)
+
+
+def test_functions_together_take_a_command_to_a_landed_row(functions):
+    functions.http("api", "POST", "/v1/worlds", {"name": "harbour", "world_id": "h"})
+    body = {"commands": [spawn(), spawn(tick=2)], "batch_id": "b"}
+    functions.http("api", "POST", "/v1/worlds/h/commands", body)
+
+    ran = functions.http("tick", "POST", "/v1/worlds/h/tick", {"to_tick": 3})
+    asked = {"query": "components=Position&from_tick=0"}
+    before = functions.http("query", "GET", "/v1/worlds/h/entities", **asked)
+    landed = functions.http("land", "POST", "/v1/land")
+    after = functions.http("query", "GET", "/v1/worlds/h/entities", **asked)
+
+    assert (ran["published_tick"], ran["applied"], ran["done"]) == (3, 2, True)
+    assert [(row["tick"], row["entity_id"], row["position__x"]) for row in before["rows"]] == [
+        (0, 1, 2.0),
+        (1, 1, 3.0),
+        (2, 1, 4.0),
+        (2, 2, 2.0),
+        (3, 1, 5.0),
+        (3, 2, 3.0),
+    ]
+    assert (landed["rows"], landed["files"]) == (6, 1)
+    assert after == before
+
+
+def test_schedule_ticks_nobody_and_lands_nothing_when_nothing_is_due(functions):
+    functions.http("api", "POST", "/v1/worlds", {"name": "harbour", "every_ms": 86_400_000})
+
+    assert functions.scheduled("tick") == {"ticks": 0, "failed": []}
+    assert functions.scheduled("land") == {"rows": 0, "files": 0}
+
+
+def test_schedule_lands_what_was_published(on_sqlite):
+    on_sqlite.http("api", "POST", "/v1/worlds", {"name": "harbour", "world_id": "h"})
+    on_sqlite.http("api", "POST", "/v1/worlds/h/commands", {"commands": [spawn()]})
+    on_sqlite.http("tick", "POST", "/v1/worlds/h/tick", {"to_tick": 4})
+
+    assert on_sqlite.scheduled("land") == {"rows": 5, "files": 1}
+    assert on_sqlite.scheduled("land") == {"rows": 0, "files": 0}
+
+
+def test_tick_without_time_publishes_nothing_and_says_that_it_is_not_done(on_sqlite):
+    on_sqlite.http("api", "POST", "/v1/worlds", {"name": "harbour", "world_id": "h"})
+    hurried = Caller(on_sqlite.module("tick").sandbox, Context(remaining_ms=500))
+
+    ran = hurried("POST", "/v1/worlds/h/tick", {"to_tick": 3}).body
+
+    assert (ran["ticks"], ran["done"], ran["published_tick"]) == (0, False, None)
+
+
+def test_function_without_a_storage_answers_that_it_is_its_own_fault(environment):
+    functions = Functions()
+
+    reply = Caller(functions.module("api").sandbox)("GET", "/healthz")
+
+    functions.close()
+    assert (reply.status, reply.body["code"]) == (500, "invalid_value")
+    assert "PERDURE_STORAGE" in reply.body["expected"]
+
+
+def test_handler_files_are_json_in_and_json_out(on_sqlite):
+    event = {
+        "version": "2.0",
+        "routeKey": "GET /healthz",
+        "rawPath": "/healthz",
+        "rawQueryString": "",
+        "headers": {"host": "id.execute-api.us-east-1.amazonaws.com"},
+        "requestContext": {"http": {"method": "GET", "path": "/healthz"}, "stage": "$default"},
+        "isBase64Encoded": False,
+    }
+
+    reply = on_sqlite.module("api").handler(event, Context())
+
+    assert json.loads(json.dumps(reply)) == {
+        "statusCode": 200,
+        "headers": {"content-type": "application/json"},
+        "body": '{"status":"ok"}',
+        "isBase64Encoded": False,
+    }

@@ -1,0 +1,66 @@
+"""Settings: what the environment says, and what it must not leave out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perdure.api.settings import local, settings
+from perdure.api.wiring import catalog_path, run_id
+from perdure.kernel.errors import InvalidId, InvalidValue
+from perdure.kernel.ids import Instant, Token
+
+
+def test_directory_is_served_by_sqlite():
+    found = settings({"PERDURE_STORAGE": "file:///data/a%20b/", "PERDURE_NAMESPACE": "team"})
+
+    assert (found.backend, found.root, found.namespace) == ("sqlite", Path("/data/a b"), "team")
+    assert catalog_path(found) == Path("/data/a b/team/.perdure-catalog-sqlite.db")
+
+
+def test_bucket_is_served_by_dynamodb():
+    found = settings({"PERDURE_STORAGE": "s3://lake/worlds", "PERDURE_TABLE": "authority"})
+
+    assert (found.backend, found.table, found.namespace) == ("dynamodb", "authority", "default")
+
+
+@pytest.mark.parametrize(
+    ("variables", "error"),
+    [
+        ({}, InvalidValue),
+        ({"PERDURE_STORAGE": "/data"}, InvalidValue),
+        ({"PERDURE_STORAGE": "ftp://lake"}, InvalidValue),
+        ({"PERDURE_STORAGE": "s3://lake"}, InvalidValue),
+        ({"PERDURE_STORAGE": "file:///data", "PERDURE_NAMESPACE": "a/b"}, InvalidId),
+        ({"PERDURE_STORAGE": "file:///data", "PERDURE_NAMESPACE": ""}, InvalidId),
+    ],
+)
+def test_settings_that_name_no_storage_are_refused(variables, error):
+    with pytest.raises(error):
+        settings(variables)
+
+
+def test_settings_are_read_back_from_what_they_spell(tmp_path):
+    chosen = local(tmp_path / "ü %41", app="a:b", namespace="team")
+
+    assert settings(chosen.environment()) == chosen
+
+
+def test_storages_that_differ_in_one_part_are_different_storages():
+    base = {"PERDURE_STORAGE": "s3://lake", "PERDURE_TABLE": "a", "PERDURE_NAMESPACE": "x"}
+    others = [
+        base | {"PERDURE_STORAGE": "s3://pond"},
+        base | {"PERDURE_NAMESPACE": "y"},
+        {"PERDURE_STORAGE": "file:///lake", "PERDURE_NAMESPACE": "x"},
+    ]
+
+    identities = {settings(variables).storage for variables in (base, *others)}
+
+    assert len(identities) == 4
+
+
+def test_run_is_named_by_a_uuid_of_its_time():
+    named = run_id(Instant(0x017F22E279B0), Token("f" * 32))
+
+    assert named == "017f22e2-79b0-7fff-bfff-ffffffffffff"

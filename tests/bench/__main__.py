@@ -1,0 +1,59 @@
+"""The measurements at the command line: a table, JSON on request, figures for the docs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from tests.bench import report
+from tests.bench.bench import FULL, QUICK
+from tests.bench.run import CASES, ROOT, measured
+
+WIDTH = 180
+"""Characters of a line where no terminal says how many fit."""
+
+PAGE = ROOT / "docs" / "performance.md"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure and report. Figures are never judged by the exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    options = _parser().parse_args(given)
+    names = [name for name in CASES if name in options.only] if options.only else list(CASES)
+    scale = QUICK if options.quick else FULL
+    command = shlex.join(["python", "-m", "tests.bench", *given])
+    at = datetime.now(UTC)
+    with Console(stderr=True).status("measuring") as status:
+        figures, facts = measured(names, scale, root=options.root, say=status.update)
+    report.printed(figures, facts, Console(width=None if sys.stdout.isatty() else WIDTH))
+    if options.json is not None:
+        values = report.spelled(figures, facts, command=command, scale=scale.name, at=at)
+        options.json.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    if options.write_docs:
+        report.write_docs(PAGE, figures, facts, command=command, at=at)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: does it still work?")
+    parser.add_argument(
+        "--only", action="append", choices=CASES, help="measure this case (may be repeated)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
+    parser.add_argument(
+        "--root", type=Path, default=ROOT, metavar="DIR", help="put data on the disk of DIR"
+    )
+    parser.add_argument(
+        "--write-docs", action="store_true", help="put the table into docs/performance.md"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
