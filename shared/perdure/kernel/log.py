@@ -44,7 +44,7 @@ class LogEntry(Record):
     payload_digest: str = field(default="", compare=False)
     previous: str
 
-    @property
+    @cached_property
     def key(self) -> Key[LogEntry]:
         return log_key(self.partition, self.seq)
 

@@ -93,7 +93,7 @@ class Page(Record):
                 expected=f"a page at {self.partition} {self.name.sort}", found=str(error)
             ) from error
 
-    @property
+    @cached_property
     def key(self) -> Key[Page]:
         return page_key(self.partition, self.name)
 
