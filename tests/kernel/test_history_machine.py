@@ -258,7 +258,7 @@ class Histories(RuleBasedStateMachine):
 
 
 Histories.TestCase.settings = settings(
-    max_examples=30,
+    max_examples=60,
     stateful_step_count=20,
     deadline=None,
     phases=[Phase.generate],

@@ -3,101 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import count
 
 import pytest
-from tests.support.worldly import REGISTRY, Counter, Position, Tag, due
+from tests.support.harbour import Text, played
+from tests.support.worldly import Counter, Position, Tag, due
 
-from perdure.authority.engine import Authority, Patience
 from perdure.authority.memory import Fault, FaultPlan, MemoryStore
-from perdure.kernel.component import Component, Registry
-from perdure.kernel.drain import DrainDue
+from perdure.kernel.component import Registry
 from perdure.kernel.errors import (
     Conflict,
     Contended,
     NameTaken,
-    NotFound,
     OutcomeUnknown,
-    PerdureError,
     TooLarge,
     Unavailable,
 )
-from perdure.kernel.fence import TakeFence
-from perdure.kernel.ids import Holder, Instant, RunId, StorageId, Token
-from perdure.kernel.operations import Spawn, parsed_commands
-from perdure.kernel.publish import Publish
-from perdure.kernel.settle import settlement
-from perdure.runtime.worlds import LIST_MAX, Worlds
-
-
-class Text(Component):
-    text: str
-
-
-async def no_pause(_seconds):
-    await asyncio.sleep(0)
-
-
-class Harbour:
-    """One storage on one memory store, and a writer without rows."""
-
-    def __init__(self, store=None, registry=REGISTRY, **patience):
-        self.store = MemoryStore() if store is None else store
-        self.now = Instant(1_000_000)
-        numbers = count(1)
-        self.authority = Authority(
-            self.store,
-            lambda: self.now,
-            lambda: Token(f"token-{next(numbers)}"),
-            chance=lambda: 0.5,
-            pause=no_pause,
-            patience=Patience(**patience),
-        )
-        self.storage = StorageId("storage")
-        self.worlds = Worlds(
-            self.authority,
-            self.storage,
-            registry,
-            new_token=lambda: Token(f"drawn-{next(numbers)}"),
-            new_run=lambda: RunId(f"run-{next(numbers)}"),
-            pause=no_pause,
-        )
-
-    async def tick(self, world):
-        ref = self.worlds.ref(world)
-        grip = await self.authority.execute(TakeFence(ref, Holder("ann"), 60_000))
-        drained = await self.authority.execute(DrainDue(ref, grip.tick))
-        applied = [each.sequence for each in drained.commands]
-        settled = settlement(drained, grip.tick, applied=applied, rejected=(), charged=())
-        await self.authority.execute(
-            Publish(
-                ref=ref,
-                tick=grip.tick,
-                token=Token(f"tick-{grip.tick}"),
-                epoch=grip.epoch,
-                holder=grip.holder,
-                drained_seq=drained.head.seq,
-                drained=settled.drained,
-                entities=len(applied),
-            )
-        )
-
-    @property
-    def records(self):
-        return dict(self.store._records)
-
-
-def played(story, **options):
-    """Run a story on a fresh harbour with the world "w"."""
-    harbour = Harbour(**options)
-
-    async def whole():
-        await harbour.worlds.create("harbour", world_id="w")
-        result = await story(harbour)
-        await harbour.authority.close()
-        return result
-
-    return asyncio.run(whole())
+from perdure.kernel.operations import Spawn
 
 
 def test_a_command_goes_its_way():
@@ -356,98 +277,3 @@ def test_a_status_that_meets_a_running_commit_is_looked_at_again(times, verdict)
             return error.code
 
     assert played(story) == verdict
-
-
-HUGE = "9" * 5_000
-
-
-@pytest.mark.parametrize(
-    ("call", "verdict"),
-    [
-        (lambda w: w.describe("nothing"), "not_found"),
-        (lambda w: w.describe("a/b"), "invalid_id"),
-        (lambda w: w.describe("\ud800"), "invalid_id"),
-        (lambda w: w.describe("x" * 10_000), "invalid_id"),
-        (lambda w: w.create("a/b"), "invalid_id"),
-        (lambda w: w.create("x", world_id="\0"), "invalid_id"),
-        (lambda w: w.create("x", every_ms=1), "invalid"),
-        (lambda w: w.submit("w", []), "invalid_batch"),
-        (lambda w: w.submit("w", [due()] * 10_001), "too_large"),
-        (lambda w: w.submit("w", [due()], batch_id="x" * 121), "invalid_id"),
-        (lambda w: w.submit("w", [due()], batch_id="a/b"), "invalid_id"),
-        (lambda w: w.submit("nothing", [due()]), "not_found"),
-        (lambda w: w.submit("w", [due(command_id="\ud800")]), "invalid_id"),
-        (lambda w: w.submit("w", [Spawn(Text(text="x"))]), "unknown_component"),
-        (lambda w: w.submit("w", raw({"Position": {"x": 1}})), "invalid_value"),
-        (lambda w: w.submit("w", raw({"Position": {"x": "\ud800", "y": 0}})), "invalid_value"),
-        (
-            lambda w: w.submit("w", raw({"Counter": {"value": 1, "note": "\ud800"}})),
-            "invalid_value",
-        ),
-        (lambda w: w.submit("w", raw({"Counter": {"value": 2**63}})), "invalid_value"),
-        (lambda w: w.submit("w", raw({"Counter": {"value": float("nan")}})), "invalid_value"),
-        (lambda w: w.submit("w", raw({"__proto__": {}})), "unknown_component"),
-        (lambda w: w.command("w", "b.0"), "not_found"),
-        (lambda w: w.command("w", "x." + "9" * 126), "not_found"),
-        (lambda w: w.command("w", "x." + HUGE), "invalid_id"),
-        (lambda w: w.command("nothing", "b.0"), "not_found"),
-        (lambda w: w.cancel("w", "b.0"), "not_found"),
-        (lambda w: w.cancel("w", ""), "invalid_id"),
-        (lambda w: w.cancel_all("w", ""), "invalid_id"),
-        (lambda w: w.cancel_all("nothing", "r"), "not_found"),
-        (lambda w: w.commands("w", limit=0), "invalid"),
-        (lambda w: w.commands("w", limit=LIST_MAX + 1), "invalid"),
-        (lambda w: w.commands("w", ""), "invalid"),
-        (lambda w: w.commands("w", "1"), "invalid"),
-        (lambda w: w.commands("w", "-1.0"), "invalid"),
-        (lambda w: w.commands("w", f"{HUGE}.0"), "invalid"),
-        (lambda w: w.commands("w", f"1.{HUGE}"), "invalid"),
-        (lambda w: w.commands("w", "٣.٣"), "invalid"),
-        (lambda w: w.commands("nothing"), "not_found"),
-        (lambda w: w.discover("\ud800"), "invalid_id"),
-        (lambda w: w.discover("x" * 5_000), "invalid_id"),
-        (lambda w: w.discover(limit=0), "invalid"),
-        (lambda w: w.log("w", -1), "invalid"),
-        (lambda w: w.log("w", 10**5_000), "invalid"),
-        (lambda w: w.log("w", limit=0), "invalid"),
-        (lambda w: w.log("nothing"), "not_found"),
-    ],
-    ids=range(44),
-)
-def test_bad_input_has_its_code_and_leaves_no_trace(call, verdict):
-    async def story(harbour):
-        before = harbour.records
-        try:
-            await call(harbour.worlds)
-            found = "ok"
-        except PerdureError as error:
-            found = error.code
-        assert harbour.records == before
-        return found
-
-    assert played(story) == verdict
-
-
-def raw(components):
-    return parsed_commands([{"operation": "spawn", "components": components}])
-
-
-@pytest.mark.parametrize(
-    ("after", "verdict"),
-    [("1.0", ["b.0"]), ("0.0", ["b.0"]), ("2.1", []), ("999.9", []), ("2.99999", [])],
-)
-def test_a_place_in_the_ledger_may_lie_anywhere(after, verdict):
-    async def story(harbour):
-        await harbour.worlds.submit("w", [due()], batch_id="b")
-        page, _ = await harbour.worlds.commands("w", after)
-        return [each.command_id for each in page]
-
-    assert played(story) == verdict
-
-
-def test_a_world_that_was_never_made_stays_unmade():
-    async def story(harbour):
-        with pytest.raises(NotFound):
-            await harbour.worlds.submit("elsewhere", [due()])
-
-    played(story)

@@ -171,3 +171,13 @@ def later(world: World, ms: int) -> None:
 
 def sequences(receipts: Sequence[Receipt]) -> list[int]:
     return [each.sequence for each in receipts]
+
+
+def opened(world: World) -> dict[tuple[int, int], list[tuple[Any, ...]]]:
+    """Return seq, open sequences and attempts of the entries of each page, by tick and priority."""
+    return {
+        (page.name.tick, page.name.priority): [
+            (entry.seq, entry.open, entry.attempts) for entry in page.entries
+        ]
+        for page in world.pages
+    }

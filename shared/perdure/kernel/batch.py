@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from perdure.kernel import limits, ranges
 from perdure.kernel.canonical import canonical, digest
@@ -98,6 +98,9 @@ def prepared(
     )
 
 
+_OPTIONS: Final = tuple(Command.model_fields)
+
+
 class _Speller:
     """Spells commands, and remembers what the names of components stand for."""
 
@@ -111,13 +114,10 @@ class _Speller:
         spelled: list[dict[str, Any]] = []
         given: dict[tuple[str, type], list[tuple[dict[str, Any], Any]]] = {}
         for command in commands:
-            held = command.__dict__
-            fields = {
-                name: value
-                for name in command.model_fields_set
-                if (value := held[name]) is not None
-            }
-            fields["operation"] = held["operation"]
+            fields = command.__dict__.copy()
+            for option in _OPTIONS:
+                if fields[option] is None:
+                    del fields[option]
             spelled.append(fields)
             components = fields.get("components")
             if isinstance(components, dict):
