@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from perdure.kernel import limits, ranges
 from perdure.kernel.canonical import canonical, digest
@@ -98,9 +98,6 @@ def prepared(
     )
 
 
-_OPTIONS: Final = tuple(Command.model_fields)
-
-
 class _Speller:
     """Spells commands, and remembers what the names of components stand for."""
 
@@ -114,10 +111,8 @@ class _Speller:
         spelled: list[dict[str, Any]] = []
         given: dict[tuple[str, type], list[tuple[dict[str, Any], Any]]] = {}
         for command in commands:
-            fields = command.__dict__.copy()
-            for option in _OPTIONS:
-                if fields[option] is None:
-                    del fields[option]
+            held = command.__dict__
+            fields = {name: value for name, value in held.items() if value is not None}
             spelled.append(fields)
             components = fields.get("components")
             if isinstance(components, dict):
