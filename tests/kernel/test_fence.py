@@ -322,3 +322,19 @@ def test_admissions_do_not_care_about_the_fence():
     world.admit(due())
 
     assert world.head.fence.holder == "ann"
+
+
+@pytest.mark.parametrize(("stage", "verdict"), [("apply", "taken"), ("compute", "stalled")])
+def test_only_deaths_that_teach_nothing_stall_a_world(stage, verdict):
+    world = World()
+    for number in range(limits.STALLED_FROM_STARTS + 1):
+        last = died(world, f"w{number}")
+    probe = Probe(stage=stage, first=1, last=100)
+    world.change(lambda head: replace(head, drain=replace(head.drain, probe=probe)))
+    world.paper.now = last.until
+
+    if verdict == "stalled":
+        with pytest.raises(Stalled):
+            world.take("next")
+    else:
+        assert world.take("next").head.drain.probe == probe

@@ -81,6 +81,9 @@ def prepared(
             expected=f"1 to {limits.BATCH_COMMANDS_MAX} commands in a batch",
             found=str(len(commands)),
         )
+    checked_id(origin, what="an origin")
+    if principal is not None:
+        checked_id(principal, what="a principal")
     speller = _Speller(registry)
     spelled = speller.spelled(commands)
     sender = {"origin": origin, "principal": principal}

@@ -68,7 +68,6 @@ class WorldInfo:
 
 def described(world: World, head: Head, entities: int) -> WorldInfo:
     """Put catalog record and head together."""
-    stalled = head.drain.starts >= limits.STALLED_FROM_STARTS
     return WorldInfo(
         world_id=world.world,
         name=world.name,
@@ -82,7 +81,7 @@ def described(world: World, head: Head, entities: int) -> WorldInfo:
         epoch=head.fence.epoch,
         entities=entities,
         pending_commands=head.open_commands,
-        stalled=stalled and head.drain.tick == head.next_tick,
+        stalled=head.is_stalled,
         every_ms=world.every_ms,
         created_at=world.created_at,
     )

@@ -94,15 +94,14 @@ class TakeFence:
 
 
 def _check_stall(head: Head, now: Instant) -> None:
-    drain = head.drain
-    past = drain.starts - limits.STALLED_FROM_STARTS
-    if drain.tick != head.next_tick or past < 0:
+    if not head.is_stalled:
         return
+    past = head.drain.starts - limits.STALLED_FROM_STARTS
     again = head.fence.until + STALL_BACKOFF_MS * 2 ** min(past, 10)
     if now < again:
         raise Stalled(
             expected=f"tick {head.next_tick} to survive its writers",
-            found=f"{drain.starts} of them died; the next try is in {again - now} ms",
+            found=f"{head.drain.starts} of them died; the next try is in {again - now} ms",
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
+from perdure.kernel import limits
 from perdure.kernel.canonical import digest
 from perdure.kernel.ids import (
     IN_TICK_ENTITY_FIRST,
@@ -158,6 +159,17 @@ class Head(Record):
     @property
     def next_tick(self) -> Tick:
         return Tick(self.published + 1)
+
+    @property
+    def is_stalled(self) -> bool:
+        """So many writers of the next tick died that it is tried again only now and then.
+
+        Deaths while commands are applied in named parts are progress: each narrows the search.
+        """
+        drain = self.drain
+        searching = drain.probe is not None and drain.probe.stage == "apply"
+        is_dying = drain.tick == self.next_tick and drain.starts >= limits.STALLED_FROM_STARTS
+        return is_dying and not searching
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
