@@ -1,3 +1,5 @@
+"""Fixtures that every suite may use, and tests that are coroutines."""
+
 from __future__ import annotations
 
 import asyncio

@@ -67,8 +67,10 @@ def test_a_value_too_deep_or_too_long_to_print_is_still_refused_in_words():
     for _ in range(2_000):
         deep = {"a": deep}
 
-    with pytest.raises(InvalidValue, match="too large to print"):
+    # Python 3.11 cannot print it, 3.13 can: either way one short line is told.
+    with pytest.raises(InvalidValue) as refused:
         checked_value(Counter, {"value": deep})
+    assert len(str(refused.value)) < 300
 
 
 def test_what_is_stored_reads_back_to_the_same_bytes():
