@@ -34,7 +34,13 @@ GRACE_SECONDS: Final = 5
     type=click.Path(path_type=Path, file_okay=False),
     help="Directory of the storage; made if the one above it exists.",
 )
-@click.option("--port", default=8337, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8337,
+    show_default=True,
+    help="0 takes a free one.",
+)
 @click.option("--app", help="Application, as module:attribute.")
 @click.option("--speed", default=1.0, show_default=True, help="Minutes of schedules in one.")
 @click.option(

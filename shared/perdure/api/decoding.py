@@ -83,8 +83,12 @@ def resumed(text: str | None, *, scope: str) -> str | None:
 
 
 def header(headers: Mapping[str, str], name: str) -> str | None:
-    """Return the value of a header, stripped; None if it is absent or empty."""
-    return headers.get(name, "").strip() or None
+    """Return the value of a header, stripped; None if it is absent.
+
+    An empty one was meant to say something: it is handed on, to be refused.
+    """
+    value = headers.get(name)
+    return None if value is None else value.strip()
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ TICK: Final = "perdure-tick"
 """Headers beside an Arrow stream, which has no room for what the JSON form says."""
 
 _NUMBER: Final = re.compile(r"\d{1,19}", re.ASCII)
+_PLACE: Final = re.compile(r"(\d{1,15}) (\d{1,15})", re.ASCII)
 
 
 @route("GET", "/v1/worlds/<world>/entities", reply=models.Rows)
@@ -99,10 +100,10 @@ def _place(resumed_at: str | None) -> tuple[Tick | None, int]:
     """Return the tick and the number of rows before a page."""
     if resumed_at is None:
         return None, 0
-    tick, _, first = resumed_at.partition(" ")
-    if not (_NUMBER.fullmatch(tick) and _NUMBER.fullmatch(first)):
+    place = _PLACE.fullmatch(resumed_at)
+    if place is None:
         raise InvalidValue(expected="the `next` of an earlier reply", found=shown(resumed_at))
-    return Tick(int(tick)), int(first)
+    return Tick(int(place[1])), int(place[2])
 
 
 ROUTES: Final[tuple[Route[Any], ...]] = (read_entities,)

@@ -71,7 +71,8 @@ class LakePorts:
     rows: ArrowRows = field(init=False)
 
     def __post_init__(self) -> None:
-        reader = Reader(self.authority, self.objects, self.lake, self.settings.storage)
+        registry = load_app(self.settings.app).registry
+        reader = Reader(self.authority, self.objects, self.lake, self.settings.storage, registry)
         object.__setattr__(self, "rows", ArrowRows(reader))
 
     @cached_property

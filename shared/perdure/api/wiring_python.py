@@ -39,7 +39,7 @@ async def opened(
             yield Storage(
                 worlds=worlds,
                 ticker=Ticker(means, Holder(system.new_token())),
-                reader=Reader(authority, objects, lake, chosen.storage),
+                reader=Reader(authority, objects, lake, chosen.storage, app.registry),
                 landing=Landing(authority, objects, lake, chosen.storage),
                 now=system.now,
                 new_token=system.new_token,

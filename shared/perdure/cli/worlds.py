@@ -35,7 +35,7 @@ def world() -> None:
 @click.argument("name")
 @click.option("--world-id", help="Id of the world; drawn if not given.")
 @click.option("--kind", default="", help="What kind of world it is, for whoever lists them.")
-@click.option("--every", type=DURATION, help="Tick by itself: 500ms, 10s, 1m, 2h, 1d.")
+@click.option("--every", type=DURATION, help="Tick by itself: 10s, 1m, 2h, 1d; at least 1s.")
 @placed
 def create(
     name: str,

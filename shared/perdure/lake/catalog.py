@@ -14,6 +14,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from perdure.kernel.errors import StoreUnavailable
+from perdure.lake.durable import WAREHOUSE
 
 BUSY_SECONDS: Final = 30
 OPEN_ATTEMPTS_MAX: Final = 5
@@ -83,7 +84,7 @@ def open_local(directory: Path, catalog: type[SqlCatalog] = LocalCatalog) -> Sql
                 **{
                     "uri": file.render_as_string(),
                     # A path, not a URI: characters that mean something in a URI stay themselves.
-                    "warehouse": str(directory.absolute() / "warehouse"),
+                    "warehouse": str(directory.absolute() / WAREHOUSE),
                     "py-io-impl": "perdure.lake.durable.DurableFileIO",
                 },
             )

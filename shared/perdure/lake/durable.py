@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from pyiceberg.io.pyarrow import PyArrowFileIO, PyArrowLocalFileSystem
+from pyiceberg.io import InputFile, OutputFile
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO, PyArrowLocalFileSystem
 
 BUFFER_BYTES: Final = 1 << 20
+
+WAREHOUSE: Final = "warehouse"
+"""The directory of a local lake that holds the tables' files."""
 
 
 class DurableFileIO(PyArrowFileIO):
@@ -22,6 +26,26 @@ class DurableFileIO(PyArrowFileIO):
 
     def _initialize_local_fs(self) -> PyArrowLocalFileSystem:
         return _SyncedFileSystem()
+
+    def new_input(self, location: str) -> PyArrowFile:
+        return super().new_input(self._here(location))
+
+    def new_output(self, location: str) -> PyArrowFile:
+        return super().new_output(self._here(location))
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        super().delete(self._here(location) if isinstance(location, str) else location)
+
+    def _here(self, location: str) -> str:
+        """Return where a file of this warehouse lies now.
+
+        Metadata holds absolute paths. After the directory was moved or copied they lead to
+        where it was: into nothing, or, worse, into the original. What is behind the last
+        ``/warehouse/`` is the same in both.
+        """
+        root = self.properties["warehouse"]
+        _, mark, rest = location.rpartition(f"/{WAREHOUSE}/")
+        return f"{root}/{rest}" if mark else location
 
 
 class _SyncedFileSystem(PyArrowLocalFileSystem):

@@ -34,7 +34,7 @@ from perdure.lake.schema import schema_from_signature
 from perdure.lake.segment import Origin, rows_of
 from perdure.runtime.ports import Executes
 
-LEASE_MS: Final = 120_000
+LEASE_MS: Final = 60_000
 """Lease of the landing fence; every intent opened or finished renews it."""
 
 APPEND_ATTEMPTS_MAX: Final = 4

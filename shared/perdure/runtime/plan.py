@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import pyarrow as pa
 
-from perdure.kernel.component import Column, Component, fingerprint
+from perdure.kernel.component import Column, Component, Registry, fingerprint
 from perdure.kernel.errors import InvalidValue, NotPublished, UnknownComponent
 from perdure.kernel.ids import NO_TICK, StorageId, TableId, Tick
 from perdure.kernel.places import WorldRef
@@ -15,6 +18,9 @@ from perdure.kernel.reading import FindSignatures, FindWorld, WorldState
 from perdure.kernel.records import Signature, World
 from perdure.lake.schema import BASE, arrow_fields, component_columns
 from perdure.runtime.ports import Executes
+
+COVERINGS_MAX: Final = 16
+"""Choices of schemas that one query tries."""
 
 Asked = str | type[Component]
 """A component by class, by name, or by ``Name@fingerprint``."""
@@ -81,16 +87,33 @@ async def lineage_parts(authority: Executes, storage: StorageId, state: WorldSta
     return [*parts, _part(state, first, state.published)]
 
 
-async def covering(
-    authority: Executes, storage: StorageId, components: Sequence[Asked]
-) -> Covering:
+async def coverings(
+    authority: Executes,
+    storage: StorageId,
+    components: Sequence[Asked],
+    registry: Registry,
+) -> list[Covering]:
     """Find the tables for ``components`` in the catalog; no class is needed.
 
-    Raises: InvalidValue for none or one twice; UnknownComponent for a name that no table
-    knows, or that tables know with more than one schema.
+    One covering for each choice of schemas, where tables know a name with more than one: a
+    world that was made before a component changed keeps its own. A component that no entity
+    has had yet has no table; then ``registry`` says what its columns are.
+    Raises: InvalidValue for none or one twice, or for too many choices; UnknownComponent.
     """
     signatures = await _signatures(authority, storage)
-    columns = [_columns(asked, signatures) for asked in _distinct(components)]
+    choices = [_choices(asked, signatures, registry) for asked in _distinct(components)]
+    count = math.prod(map(len, choices))
+    if count > COVERINGS_MAX:
+        raise InvalidValue(
+            expected=f"at most {COVERINGS_MAX} choices of schemas; say Name@fingerprint",
+            found=str(count),
+        )
+    return [_covering(chosen, signatures) for chosen in itertools.product(*choices)]
+
+
+def _covering(
+    columns: Sequence[tuple[str, tuple[Column, ...]]], signatures: Sequence[Signature]
+) -> Covering:
     tables = {
         signature.table: signature
         for signature in signatures
@@ -126,25 +149,32 @@ def _distinct(components: Sequence[Asked]) -> list[Asked]:
     return list(components)
 
 
-def _columns(asked: Asked, signatures: Sequence[Signature]) -> tuple[str, tuple[Column, ...]]:
-    """Return name and columns of one component asked for."""
+def _choices(
+    asked: Asked, signatures: Sequence[Signature], registry: Registry
+) -> list[tuple[str, tuple[Column, ...]]]:
+    """Return name and columns of one component asked for, once for each schema it may mean."""
     if not isinstance(asked, str):
-        return asked.component.name, asked.component.columns
+        return [(asked.component.name, asked.component.columns)]
     name, _, wanted = asked.partition("@")
+    # What the application knows now comes first: it is the answer where no row decides.
     known = {
-        fingerprint(owned): owned
-        for owned in (
-            component_columns(each, name) for each in signatures if name in each.components
-        )
+        each.component.fingerprint: each.component.columns
+        for each in registry
+        if each.component.name == name
     }
-    matching = [owned for print_, owned in known.items() if not wanted or print_ == wanted]
-    if len(matching) != 1:
-        names = sorted({each for signature in signatures for each in signature.components})
-        found = repr(asked) if not matching else f"{name!r} with {len(matching)} schemas"
+    for signature in signatures:
+        if name in signature.components:
+            owned = component_columns(signature, name)
+            known.setdefault(fingerprint(owned), owned)
+    matching = [(name, owned) for print_, owned in known.items() if wanted in {"", print_}]
+    if not matching:
+        names = {each for signature in signatures for each in signature.components}
+        names |= {each.component.name for each in registry}
         raise UnknownComponent(
-            expected=f"one of the components {', '.join(names) or '(none)'}", found=found
+            expected=f"one of the components {', '.join(sorted(names)) or '(none)'}",
+            found=repr(asked),
         )
-    return name, matching[0]
+    return matching
 
 
 def _holds(signature: Signature, name: str, columns: tuple[Column, ...]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import starmap
 from typing import Final
 
@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from pyiceberg.table import Table
 
 from perdure.kernel import limits
-from perdure.kernel.errors import Corrupt, InvalidValue, NotFound
+from perdure.kernel.component import Registry
+from perdure.kernel.errors import Corrupt, InvalidFilter, InvalidValue, NotFound
 from perdure.kernel.ids import NO_TICK, EntityId, StorageId, TableId, Tick, WorldId
 from perdure.kernel.places import WorldRef
 from perdure.kernel.reading import FindManifests, FindTables, FindWorld
@@ -29,7 +30,7 @@ from perdure.runtime.plan import (
     Asked,
     Covering,
     Part,
-    covering,
+    coverings,
     lineage_parts,
     wanted_ticks,
 )
@@ -55,6 +56,8 @@ class Reader:
     objects: ObjectStore
     lake: Lake
     storage: StorageId
+    registry: Registry = field(default_factory=Registry)
+    """What the application knows; a process that knows nothing can read all that has rows."""
 
     async def query(
         self,
@@ -76,8 +79,30 @@ class Reader:
         SchemaMismatch, Corrupt.
         """
         _check(entity_ids, limit)
-        cover = await covering(self.authority, self.storage, components)
-        chosen = None if where is None else filter_of(where, cover.schema)
+        covers = await coverings(self.authority, self.storage, components, self.registry)
+        filters = _filters(where, covers)
+        answers = [
+            await self._answer(world, cover, ticks, entity_ids, chosen)
+            for cover, chosen in zip(covers, filters, strict=True)
+            if where is None or chosen is not None
+        ]
+        found = [rows for rows in answers if rows.num_rows]
+        if len(found) > 1:
+            raise InvalidValue(
+                expected="components of one schema in these ticks; say Name@fingerprint",
+                found=f"rows of {len(found)}",
+            )
+        rows = found[0] if found else answers[0]
+        return rows if limit is None else rows.slice(0, limit)
+
+    async def _answer(
+        self,
+        world: WorldId,
+        cover: Covering,
+        ticks: Tick | range | None,
+        entity_ids: Sequence[EntityId] | None,
+        chosen: pc.Expression | None,
+    ) -> pa.Table:
         moved: _Moved | None = None
         for _ in range(PLANS_MAX):
             state = await self.authority.execute(FindWorld(WorldRef(self.storage, world)))
@@ -92,9 +117,7 @@ class Reader:
             except _Moved as error:
                 moved = error
                 continue
-            if chosen is not None:
-                rows = rows.filter(chosen)
-            return rows if limit is None else rows.slice(0, limit)
+            return rows if chosen is None else rows.filter(chosen)
         raise Corrupt(
             expected=f"the rows that manifests of world {world!r} name", found=str(moved)
         ) from moved
@@ -252,6 +275,23 @@ def _check(entity_ids: Sequence[EntityId] | None, limit: int | None) -> None:
     for each in entity_ids or ():
         if not 0 <= each <= limits.INTEGER_MAX:
             raise InvalidValue(expected="entity ids of 64 bits from 0 upwards", found=str(each))
+
+
+def _filters(where: str | None, covers: Sequence[Covering]) -> list[pc.Expression | None]:
+    """Return the filter for each covering; None where the columns do not have what it names."""
+    if where is None:
+        return [None] * len(covers)
+    filters: list[pc.Expression | None] = []
+    refused: InvalidFilter | None = None
+    for cover in covers:
+        try:
+            filters.append(filter_of(where, cover.schema))
+        except InvalidFilter as error:
+            filters.append(None)
+            refused = error
+    if refused is not None and not any(each is not None for each in filters):
+        raise refused
+    return filters
 
 
 def _narrow(schema: pa.Schema, wanted: Tick | range) -> pa.Schema:
