@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -76,7 +77,7 @@ def test_few_long_rows_go_to_a_segment(tmp_path):
 def test_inline_rows_may_leave_out_what_is_empty_or_true():
     held = TableRows(table=TABLE, rows=2, inline={"entity_id": [3, 4], "position__x": [1, 2.5]})
 
-    back = asyncio.run(rows_of(held, ORIGIN, SCHEMA, LocalObjects("unused")))
+    back = asyncio.run(rows_of(held, ORIGIN, SCHEMA, LocalObjects(Path("unused"))))
 
     assert back.select(
         ["entity_id", "is_active", "position__x", "position__count"]
@@ -100,7 +101,7 @@ def test_inline_rows_that_do_not_fit_their_table_are_corrupt(inline):
     held = TableRows(table=TABLE, rows=1, inline=inline)
 
     with pytest.raises(Corrupt):
-        asyncio.run(rows_of(held, ORIGIN, SCHEMA, LocalObjects("unused")))
+        asyncio.run(rows_of(held, ORIGIN, SCHEMA, LocalObjects(Path("unused"))))
 
 
 def test_a_segment_with_one_changed_bit_is_corrupt(tmp_path):
@@ -140,4 +141,4 @@ def test_names_of_segments_tell_attempts_and_kinds_apart():
     }
 
     assert len(names) == 5
-    assert min(names).startswith("checkpoint/w.s-_.w-_/0000000000000000007/t/")
+    assert min(names).startswith("checkpoint/w.s-_.w-_/0000000000000000/0000000000000000007.t.")

@@ -34,9 +34,13 @@ class Origin:
 def segment_name(
     world: Partition, tick: Tick, token: Token, table: TableId, *, is_checkpoint: bool = False
 ) -> str:
-    """Name the object that holds a table's rows of one attempt at one tick."""
+    """Name the object that holds a table's rows of one attempt at one tick.
+
+    A thousand ticks share a directory: a new one costs local files a sync more.
+    """
     kind = "checkpoint" if is_checkpoint else "segment"
-    return f"{kind}/{world.replace('/', '.')}/{number(tick)}/{token}/{table}.arrow"
+    at = number(tick)
+    return f"{kind}/{world.replace('/', '.')}/{at[:-3]}/{at}.{token}.{table}.arrow"
 
 
 async def stored_rows(
