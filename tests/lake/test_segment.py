@@ -9,13 +9,14 @@ import pyarrow as pa
 import pytest
 
 from perdure.kernel import limits
+from perdure.kernel.canonical import canonical
 from perdure.kernel.component import Component
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Partition, RunId, TableId, Tick, Token, WorldId
 from perdure.kernel.records import TableRows
 from perdure.lake.objects import LocalObjects
 from perdure.lake.schema import archetype_schema
-from perdure.lake.segment import Origin, rows_of, segment_bytes, segment_name, stored_rows
+from perdure.lake.segment import Origin, inlined, rows_of, segment_bytes, segment_name, stored_rows
 
 TABLE = TableId("a_1c_x")
 WORLD = Partition("w/s-_/w-_")
@@ -72,6 +73,18 @@ def test_few_long_rows_go_to_a_segment(tmp_path):
     )
 
     assert held.segment is not None
+
+
+@pytest.mark.parametrize("spare", [-1, 0])
+def test_rows_ride_in_the_manifest_while_their_spelling_fits(spare):
+    many = rows(30)
+    whole = len(canonical(many.drop_columns(["world_id", "run_id", "tick", "commit"]).to_pydict()))
+    room = limits.INLINE_ROWS_BYTES_MAX - whole + spare + 1
+    label = many["position__label"].to_pylist()
+    label[0] += "x" * room
+    long = many.set_column(7, SCHEMA.field(7), [label])
+
+    assert (inlined(TABLE, long) is None) == (spare == 0)
 
 
 def test_inline_rows_may_leave_out_what_is_empty_or_true():
