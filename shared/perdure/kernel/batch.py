@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count, repeat
+from itertools import accumulate, count, repeat
 from typing import Any, NamedTuple
 
 from perdure.kernel import limits, ranges
@@ -292,10 +292,11 @@ class StoredBatch:
     @cached_property
     def _entities(self) -> list[EntityId | None]:
         """The id reserved for each command."""
-        fresh = count(self.first_entity_id)
+        spawning = [each["operation"] == "spawn" for each in self.operations]
+        following = accumulate(spawning, initial=self.first_entity_id)
         return [
-            EntityId(next(fresh)) if each["operation"] == "spawn" else None
-            for each in self.operations
+            entity_id if spawns else None
+            for spawns, entity_id in zip(spawning, following, strict=False)
         ]
 
     def command_id(self, index: int) -> CommandId:

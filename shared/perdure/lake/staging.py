@@ -96,7 +96,10 @@ class Staging:
         values = [command.operation.get("components", NO_VALUES) for command in commands]
         kinds = kinds_of(commands, values)
         errors = unfit(kinds, self._registry)
-        subjects = [_subject(command) for command in commands]
+        subjects = [
+            EntityId(operation["entity_id"]) if reserved is None else reserved
+            for _, reserved, operation, _ in commands
+        ]
         homes, rows = (each.tolist() for each in self._before.homes(np.array(subjects, np.int64)))
         first = 0
         while first < len(kinds):
@@ -149,11 +152,6 @@ class Staging:
                 yield refusal
             else:
                 yield None
-
-
-def _subject(command: StoredCommand) -> EntityId:
-    reserved = command.entity_id
-    return EntityId(command.operation["entity_id"]) if reserved is None else reserved
 
 
 def _failure(command: StoredCommand, error: Exception) -> Failure:

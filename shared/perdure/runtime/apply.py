@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import Final, Literal
 
@@ -61,7 +61,7 @@ async def apply_drained(
         if named is not None and careful is not None:
             await named(_probe(part))
         result = staging.apply(
-            [command for span in part for command in span.commands()],
+            list(chain.from_iterable(map(Span.commands, part))),
             stop_on_retryable=on_failure == "stop",
         )
         outcome.applied += result.applied
