@@ -113,6 +113,20 @@ def test_commands_behind_the_first_unread_page_wait_for_it(monkeypatch):
     assert drained.more
 
 
+def test_a_batch_is_cut_where_the_tick_is_full_and_where_the_first_unread_page_begins(monkeypatch):
+    world = World()
+    world.admit(due(0), due(0), due(0))
+    world.paper.put(Page.of(WORLD.partition, PageName(Tick(0), 0, Sequence(2))))
+
+    monkeypatch.setattr(limits, "DRAIN_COMMANDS_MAX", 2)
+    full = world.drain()
+    monkeypatch.setattr(limits, "DRAIN_PAGES_MAX", 1)
+    cut = world.drain()
+
+    assert (taken(full), full.more) == ([1, 2], True)
+    assert (taken(cut), cut.more) == ([1], True)
+
+
 def test_a_drain_never_takes_nothing_from_full_pages(monkeypatch):
     monkeypatch.setattr(limits, "DRAIN_PAGES_MAX", 1)
     world = World()
@@ -267,21 +281,18 @@ def test_a_drain_of_what_came_since_the_tick_before_needs_one_load(dues):
     assert world.paper.loads == 1
 
 
-def test_a_log_entry_that_its_range_does_not_show_yet_is_asked_for_by_name(monkeypatch):
+def test_log_entries_that_their_range_does_not_show_yet_are_asked_for_by_name_at_once(monkeypatch):
     world = World()
-    world.admit(due(0))
-    (load, key) = (world.paper.load, log_key(WORLD.partition, Seq(2)))
+    for _ in range(limits.ROUNDS_MAX):
+        world.admit(due(5))
+    load = world.paper.load
 
     def torn(reads):
-        view = load(reads)
-        if reads.ranges:
-            view.stored.pop(key)
-            view._found = {at: [k for k in keys if k != key] for at, keys in view._found.items()}
-        return view
+        return load(replace(reads, ranges=tuple(r for r in reads.ranges if r.first < "log/")))
 
     monkeypatch.setattr(world.paper, "load", torn)
 
-    assert taken(world.drain(0)) == [1]
+    assert taken(world.drain(5)) == list(range(1, limits.ROUNDS_MAX + 1))
     assert world.paper.loads == 2
 
 
