@@ -73,7 +73,7 @@ def _bare(root: Path, ref: WorldRef) -> float:
     """Copy the segments of a world into one Parquet file, and return the rows a second."""
     target = root / "floor.parquet"
     with Watch() as watch:
-        files = sorted((root / "objects" / "segment").glob(f"{_folder(ref)}/*/*/*.arrow"))
+        files = sorted((root / "objects" / "segment").glob(f"{_folder(ref)}/*/*.arrow"))
         rows = pa.concat_tables([_read(file) for file in files])
         with target.open("wb") as out:
             pq.write_table(rows, out, compression="zstd")

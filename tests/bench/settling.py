@@ -12,6 +12,7 @@ from tests.bench.figures import Budget, Figure, Sample, Watch
 
 from perdure import Spawn, Update
 from perdure.kernel.drain import DrainDue
+from perdure.kernel.ids import Seq
 from perdure.lake.state import EMPTY, WorldState
 from perdure.runtime.apply import apply_drained
 from perdure.runtime.tick import Ticker
@@ -59,9 +60,9 @@ async def _round(
     spawns = [spawn(number) for number in range(count)]
     updates = [update(number) for number in range(1, count + 1)]  # a world's ids begin at 1
     ticker = storage.ticker()  # one: its state is warm when the updates come
-    whole, alone, state = await _settled(storage, ticker, world, spawns, EMPTY)
+    whole, alone, state, seq = await _settled(storage, ticker, world, spawns, EMPTY, Seq(0))
     found = [("spawns", "whole", whole), ("spawns", "alone", alone)]
-    whole, alone, _ = await _settled(storage, ticker, world, updates, state)
+    whole, alone, *_ = await _settled(storage, ticker, world, updates, state, seq)
     found += [("updates", "whole", whole), ("updates", "alone", alone)]
     bare.execute("DELETE FROM entity")
     for what, commands in (("spawns", spawns), ("updates", updates)):
@@ -75,12 +76,13 @@ async def _settled(
     world: str,
     commands: Sequence[Spawn | Update],
     before: WorldState,
-) -> tuple[float, float, WorldState]:
-    """Return the rates of a whole tick and of applying alone, and the state after it."""
+    since: Seq,
+) -> tuple[float, float, WorldState, Seq]:
+    """Return the rates of a whole tick and of applying alone, the state after it, and its drain."""
     ref = storage.worlds.ref(world)
     await storage.worlds.submit(world, commands)
     grip = await ticker.take(ref)
-    drained = await storage.authority.execute(DrainDue(ref, grip.tick))
+    drained = await storage.authority.execute(DrainDue(ref, grip.tick, since))
     gc.collect()
     with Watch() as applying:
         outcome = await apply_drained(before, drained, storage.app.registry, on_failure="stop")
@@ -88,7 +90,8 @@ async def _settled(
     with Watch() as ticking:
         report, _ = await ticker.tick(ref, grip)
     assert report.applied == len(outcome.applied) == len(commands)
-    return len(commands) / ticking.seconds, len(commands) / applying.seconds, outcome.state
+    whole, alone = len(commands) / ticking.seconds, len(commands) / applying.seconds
+    return whole, alone, outcome.state, drained.head.seq
 
 
 def _bare(bare: sqlite3.Connection, id: str, commands: Sequence[Spawn | Update]) -> float:

@@ -261,7 +261,8 @@ def test_what_is_read_back_from_the_log_is_what_was_admitted():
     stored = StoredBatch.of(world.paper.held(log_key(WORLD.partition, 2)))
 
     told = [stored.command(index) for index in range(4)]
-    assert [each.command_id for each in told] == [each.command_id for each in receipts]
+    ids = [stored.command_id(index) for index in range(4)]
+    assert ids == [each.command_id for each in receipts]
     assert [each.sequence for each in told] == [each.sequence for each in receipts]
     assert [each.entity_id for each in told] == [each.entity_id for each in receipts]
     assert [each.operation["operation"] for each in told] == ["despawn", "spawn"] * 2

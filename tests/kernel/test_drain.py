@@ -11,7 +11,7 @@ from tests.support.worldly import WORLD, Tag, World, due
 
 from perdure.kernel import limits
 from perdure.kernel.drain import DrainDue
-from perdure.kernel.errors import Contended, NotFound
+from perdure.kernel.errors import Contended, NotFound, StaleWriter
 from perdure.kernel.ids import NO_TICK, Partition, Seq, Sequence, Tick, WorldId
 from perdure.kernel.log import log_key
 from perdure.kernel.operations import Spawn
@@ -61,7 +61,7 @@ def test_a_drained_command_carries_what_was_admitted():
 
     (_, spawn) = world.drain().commands
 
-    assert (spawn.command.command_id, spawn.command.entity_id) == ("mine", 1)
+    assert (spawn.command.sequence, spawn.command.entity_id) == (2, 1)
     assert (spawn.command.operation["operation"], spawn.command.max_attempts) == ("spawn", 7)
     assert spawn.attempts == 0
 
@@ -111,6 +111,20 @@ def test_commands_behind_the_first_unread_page_wait_for_it(monkeypatch):
 
     assert taken(drained) == [1]
     assert drained.more
+
+
+def test_a_batch_is_cut_where_the_tick_is_full_and_where_the_first_unread_page_begins(monkeypatch):
+    world = World()
+    world.admit(due(0), due(0), due(0))
+    world.paper.put(Page.of(WORLD.partition, PageName(Tick(0), 0, Sequence(2))))
+
+    monkeypatch.setattr(limits, "DRAIN_COMMANDS_MAX", 2)
+    full = world.drain()
+    monkeypatch.setattr(limits, "DRAIN_PAGES_MAX", 1)
+    cut = world.drain()
+
+    assert (taken(full), full.more) == ([1, 2], True)
+    assert (taken(cut), cut.more) == ([1], True)
 
 
 def test_a_drain_never_takes_nothing_from_full_pages(monkeypatch):
@@ -170,10 +184,6 @@ def hide_another_log(world):
     hide(world, log_key(WORLD.partition, Seq(3)))
 
 
-def hide_manifest(world):
-    world.change(lambda head: replace(head, published=Tick(4)))
-
-
 def show_twice(world):
     (page,) = (page for page in world.pages if page.name.tick == 0)
     world.paper.put(Page.of(WORLD.partition, PageName(Tick(0), 7, Sequence(1)), page.entries))
@@ -186,7 +196,7 @@ def show_twice_in_one_place(world):
 
 @pytest.mark.parametrize(
     "half",
-    [hide_page, hide_log, hide_another_log, hide_manifest, show_twice, show_twice_in_one_place],
+    [hide_page, hide_log, hide_another_log, show_twice, show_twice_in_one_place],
 )
 def test_what_a_running_commit_shows_in_part_is_read_again(half):
     world = World()
@@ -246,7 +256,7 @@ def test_a_page_may_name_the_log_of_an_ancestor():
     class Child(WorldRef):
         partition = child
 
-    drained = world.paper.ask(DrainDue(Child(WORLD.storage, WorldId("child")), Tick(0)))
+    drained = world.paper.ask(DrainDue(Child(WORLD.storage, WorldId("child")), Tick(0), Seq(0)))
 
     assert taken(drained) == [1, 2]
 
@@ -255,7 +265,44 @@ def test_a_world_that_is_not_there_has_nothing_to_drain():
     world = World()
 
     with pytest.raises(NotFound):
-        world.paper.ask(DrainDue(WorldRef(WORLD.storage, WorldId("elsewhere")), Tick(0)))
+        world.paper.ask(DrainDue(WorldRef(WORLD.storage, WorldId("elsewhere")), Tick(0), Seq(0)))
+
+
+@pytest.mark.parametrize("dues", [[], [0], [0, 0, 1, 5]])
+def test_a_drain_of_what_came_since_the_tick_before_needs_one_load(dues):
+    world = World()
+    world.tick()
+    for tick in dues:
+        world.admit(due(tick), due(tick, 1))
+
+    drained = world.drain(1)
+
+    assert len(drained.commands) == 2 * sum(tick <= 1 for tick in dues)
+    assert world.paper.loads == 1
+
+
+def test_log_entries_that_their_range_does_not_show_yet_are_asked_for_by_name_at_once(monkeypatch):
+    world = World()
+    for _ in range(limits.ROUNDS_MAX):
+        world.admit(due(5))
+    load = world.paper.load
+
+    def torn(reads):
+        return load(replace(reads, ranges=tuple(r for r in reads.ranges if r.first < "log/")))
+
+    monkeypatch.setattr(world.paper, "load", torn)
+
+    assert taken(world.drain(5)) == list(range(1, limits.ROUNDS_MAX + 1))
+    assert world.paper.loads == 2
+
+
+def test_a_tick_that_another_has_published_is_drained_no_more():
+    world = World()
+    world.admit(due(0))
+    world.tick()
+
+    with pytest.raises(StaleWriter):
+        world.drain(0)
 
 
 def test_a_drain_needs_three_loads_however_much_there_is():

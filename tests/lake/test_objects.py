@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 
 import boto3
@@ -105,6 +106,20 @@ def test_a_file_half_written_at_a_crash_is_no_object(tmp_path):
     asyncio.run(objects.put("a/b", b"whole"))
 
     assert asyncio.run(objects.names("")) == ["a/b"]
+
+
+def test_a_put_syncs_its_file_and_its_directory_and_what_leads_there_once(tmp_path, monkeypatch):
+    root, synced, sync = tmp_path / "objects", list[int](), os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda handle: (synced.append(os.fstat(handle).st_ino), sync(handle))
+    )
+    objects = LocalObjects(root)
+
+    for name in ("a/b/1", "a/b/2", "a/c/3"):
+        asyncio.run(objects.put(name, b"x"))
+
+    parts = ("..", "", "a", "a/b/1", "a/b", "a/b/2", "a/b", "a", "a/c/3", "a/c")
+    assert synced == [(root / part).stat().st_ino for part in parts]
 
 
 def test_a_place_that_cannot_be_written_is_unavailable(tmp_path):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from perdure.kernel import limits
+from perdure.kernel.canonical import canonical
 from perdure.kernel.component import Component
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Partition, RunId, TableId, Tick, Token, WorldId
 from perdure.kernel.records import TableRows
 from perdure.lake.objects import LocalObjects
 from perdure.lake.schema import archetype_schema
-from perdure.lake.segment import Origin, rows_of, segment_bytes, segment_name, stored_rows
+from perdure.lake.segment import Origin, inlined, rows_of, segment_bytes, segment_name, stored_rows
 
 TABLE = TableId("a_1c_x")
 WORLD = Partition("w/s-_/w-_")
@@ -73,10 +75,22 @@ def test_few_long_rows_go_to_a_segment(tmp_path):
     assert held.segment is not None
 
 
+@pytest.mark.parametrize("spare", [-1, 0])
+def test_rows_ride_in_the_manifest_while_their_spelling_fits(spare):
+    many = rows(30)
+    whole = len(canonical(many.drop_columns(["world_id", "run_id", "tick", "commit"]).to_pydict()))
+    room = limits.INLINE_ROWS_BYTES_MAX - whole + spare + 1
+    label = many["position__label"].to_pylist()
+    label[0] += "x" * room
+    long = many.set_column(7, SCHEMA.field(7), [label])
+
+    assert (inlined(TABLE, long) is None) == (spare == 0)
+
+
 def test_inline_rows_may_leave_out_what_is_empty_or_true():
     held = TableRows(table=TABLE, rows=2, inline={"entity_id": [3, 4], "position__x": [1, 2.5]})
 
-    back = asyncio.run(rows_of(held, ORIGIN, SCHEMA, LocalObjects("unused")))
+    back = asyncio.run(rows_of(held, ORIGIN, SCHEMA, LocalObjects(Path("unused"))))
 
     assert back.select(
         ["entity_id", "is_active", "position__x", "position__count"]
@@ -100,7 +114,7 @@ def test_inline_rows_that_do_not_fit_their_table_are_corrupt(inline):
     held = TableRows(table=TABLE, rows=1, inline=inline)
 
     with pytest.raises(Corrupt):
-        asyncio.run(rows_of(held, ORIGIN, SCHEMA, LocalObjects("unused")))
+        asyncio.run(rows_of(held, ORIGIN, SCHEMA, LocalObjects(Path("unused"))))
 
 
 def test_a_segment_with_one_changed_bit_is_corrupt(tmp_path):
@@ -140,4 +154,4 @@ def test_names_of_segments_tell_attempts_and_kinds_apart():
     }
 
     assert len(names) == 5
-    assert min(names).startswith("checkpoint/w.s-_.w-_/0000000000000000007/t/")
+    assert min(names).startswith("checkpoint/w.s-_.w-_/0000000000000000/0000000000000000007.t.")

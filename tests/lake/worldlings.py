@@ -60,7 +60,6 @@ def command(sequence, operation, *, entity_id=None, types=TYPES):
     if operation["operation"] != "spawn" and entity_id is not None:
         operation = {**operation, "entity_id": entity_id}
     return StoredCommand(
-        command_id=f"test.{sequence}",
         sequence=sequence,
         entity_id=reserved,
         operation=operation,

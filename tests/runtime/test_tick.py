@@ -10,9 +10,9 @@ from perdure import AddComponents, App, Despawn, RemoveComponents, Spawn, Update
 from perdure.kernel import limits
 from perdure.kernel.cancel import Cancel
 from perdure.kernel.errors import FenceHeld, StaleWriter, Stalled
-from perdure.kernel.history import Manifests
 from perdure.kernel.ids import CommandId, Tick
 from perdure.kernel.publish import Publish
+from perdure.kernel.reading import FindManifests
 
 
 class Shaky(Place):
@@ -53,7 +53,10 @@ def shaky_app() -> App:
 
 
 async def manifests(world, h):
-    return await h.authority.execute(Manifests(h.worlds.ref(world), Tick(0), Tick(1_000)))
+    last = (await h.worlds.describe(world)).published_tick
+    return await h.authority.execute(
+        FindManifests(h.worlds.ref(world).partition, Tick(0), Tick(last))
+    )
 
 
 async def test_a_due_spawn_is_applied_at_its_tick_and_no_earlier(tmp_path):

@@ -12,7 +12,7 @@ from perdure.authority.memory import MemoryStore
 from perdure.kernel.component import Component
 from perdure.kernel.drain import DrainDue
 from perdure.kernel.fence import TakeFence
-from perdure.kernel.ids import Holder, Instant, RunId, StorageId, Token
+from perdure.kernel.ids import Holder, Instant, RunId, Seq, StorageId, Token
 from perdure.kernel.publish import Publish
 from perdure.kernel.settle import settlement
 from perdure.runtime.worlds import Worlds
@@ -32,6 +32,7 @@ class Harbour:
     def __init__(self, store=None, registry=REGISTRY, **patience):
         self.store = MemoryStore() if store is None else store
         self.now = Instant(1_000_000)
+        self.drained_seq = Seq(0)
         numbers = count(1)
         self.authority = Authority(
             self.store,
@@ -54,7 +55,8 @@ class Harbour:
     async def tick(self, world):
         ref = self.worlds.ref(world)
         grip = await self.authority.execute(TakeFence(ref, Holder("ann"), 60_000))
-        drained = await self.authority.execute(DrainDue(ref, grip.tick))
+        drained = await self.authority.execute(DrainDue(ref, grip.tick, self.drained_seq))
+        self.drained_seq = drained.head.seq
         applied = [each.sequence for each in drained.commands]
         settled = settlement(drained, grip.tick, applied=applied, rejected=(), charged=())
         await self.authority.execute(

@@ -16,12 +16,23 @@ from perdure.kernel.component import Component, Registry
 from perdure.kernel.create import CreateWorld, Describe, WorldInfo
 from perdure.kernel.drain import DrainDue, Drained
 from perdure.kernel.fence import Grip, TakeFence
-from perdure.kernel.ids import BatchId, CommandId, Holder, Instant, RunId, StorageId, Token, WorldId
+from perdure.kernel.ids import (
+    BatchId,
+    CommandId,
+    Holder,
+    Instant,
+    RunId,
+    Seq,
+    StorageId,
+    Tick,
+    Token,
+    WorldId,
+)
 from perdure.kernel.operations import Command, Despawn
 from perdure.kernel.pages import Page
 from perdure.kernel.places import WorldRef
 from perdure.kernel.publish import Publish, Published
-from perdure.kernel.records import Head, head_key
+from perdure.kernel.records import Head, head_key, manifest_key
 from perdure.kernel.settle import Failure, settlement
 from perdure.kernel.status import CommandStatus, StatusOf
 
@@ -101,9 +112,14 @@ class World:
         return self.paper.ask(TakeFence(self.ref, Holder(holder), lease_ms).checked())
 
     def drain(self, tick: int | None = None) -> Drained:
-        return self.paper.ask(
-            DrainDue(self.ref, self.head.next_tick if tick is None else tick)  # type: ignore[arg-type]
-        )
+        at = self.head.next_tick if tick is None else Tick(tick)
+        return self.paper.ask(DrainDue(self.ref, at, self.drained_seq))
+
+    @property
+    def drained_seq(self) -> Seq:
+        """How far the log went at the drain of the last tick, as a writer knows it."""
+        last = self.paper.held(manifest_key(self.ref.partition, self.head.published))
+        return Seq(0) if last is None else last.drained_seq
 
     def publishing(
         self,

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
 from typing import ClassVar, NamedTuple
 
 from perdure.kernel import limits, ranges
 from perdure.kernel.batch import StoredBatch, StoredCommand
-from perdure.kernel.errors import Contended
-from perdure.kernel.ids import NO_TICK, Instant, Partition, Seq, Sequence, Tick
+from perdure.kernel.errors import Contended, StaleWriter
+from perdure.kernel.ids import Instant, Partition, Seq, Sequence, Tick
 from perdure.kernel.log import LogEntry, log_key
 from perdure.kernel.pages import Page, PageEntry
-from perdure.kernel.places import PageName, WorldRef, number
+from perdure.kernel.places import PageName, WorldRef, after, number
 from perdure.kernel.ranges import Ranges
-from perdure.kernel.records import Head, cancelled_key, head_key, manifest_key
+from perdure.kernel.records import Head, cancelled_key, head_key
 from perdure.kernel.status import glimpsed_head
 from perdure.kernel.view import Decision, Key, Range, Reads, View
 
@@ -29,23 +31,74 @@ class DueCommand(NamedTuple):
     command: StoredCommand
 
 
-@dataclass(frozen=True, slots=True)
-class HeldEntry:
+class Span(NamedTuple):
+    """Commands of one batch that are due together and follow each other.
+
+    Spans share no command, so in the order of (tick, priority, first) their commands are in
+    the order of application.
+    """
+
+    tick: Tick
+    priority: int
+    first: Sequence
+    last: Sequence
+    attempts: int
+    batch: StoredBatch
+
+    @property
+    def place(self) -> tuple[Tick, int, Sequence]:
+        return self[:3]
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+    def until(self, last: int) -> Span:
+        """Return the span without what comes behind ``last``."""
+        return self._replace(last=Sequence(min(self.last, last)))
+
+    def singles(self) -> Iterator[Span]:
+        """Yield a span for each command."""
+        for each in ranges.members(((self.first, self.last),)):
+            yield self._replace(first=each, last=each)
+
+    def commands(self) -> Iterator[StoredCommand]:
+        start = self.first - self.batch.first_sequence
+        return self.batch.commands(start, start + self.size)
+
+
+class HeldEntry(NamedTuple):
     """One page entry as the drain saw it."""
 
     entry: PageEntry
+    batch: StoredBatch
     held: Ranges
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Drained:
     """Everything one tick may settle, and the pages it was found in."""
 
     head: Head
     pages: tuple[tuple[PageName, tuple[HeldEntry, ...]], ...]
-    commands: tuple[DueCommand, ...]
+    spans: tuple[Span, ...]
+    """What is due, in the order of application."""
+
     more: bool
     """Commands are due that this tick leaves to the next."""
+
+    @cached_property
+    def commands(self) -> tuple[DueCommand, ...]:
+        """What is due one by one: ten thousand of them take as long as their application."""
+        return tuple(
+            DueCommand(span.tick, span.priority, command.sequence, span.attempts, command)
+            for span in self.spans
+            for command in span.commands()
+        )
+
+
+_Batches = dict[tuple[Partition, Seq], StoredBatch]
+"""Batches by where they were admitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +106,15 @@ class DrainDue:
     """Read what is due at a tick: at most DRAIN_PAGES_MAX pages and DRAIN_COMMANDS_MAX commands.
 
     The head is read before the pages, and sequences that it does not know yet are left
-    alone. What the log since the last manifest names as due must be in the pages; if it is
-    not, a running commit hides it: Contended, read again.
+    alone. What the log since the last drain names as due must be in the pages; if it is not,
+    a running commit hides it: Contended, read again. Raises StaleWriter for a tick that
+    another has published.
     """
 
     ref: WorldRef
     tick: Tick
+    since: Seq
+    """``drained_seq`` of the tick before: what came later was checked by no drain yet."""
 
     once: ClassVar[bool] = False
 
@@ -66,7 +122,7 @@ class DrainDue:
     def stream(self) -> Partition:
         return self.ref.partition
 
-    def _range(self) -> Range[Page]:
+    def _due(self) -> Range[Page]:
         return Range(
             self.ref.partition,
             "due/",
@@ -76,52 +132,48 @@ class DrainDue:
         )
 
     def reads(self) -> Reads:
-        return Reads(peeks=(head_key(self.ref.partition),), ranges=(self._range(),))
+        world = self.ref.partition
+        # The log comes along to spare a load: what lacks in its range is asked for by name.
+        log = Range(world, log_key(world, Seq(self.since + 1)).sort, after("log/"), LogEntry)
+        return Reads(peeks=(head_key(world),), ranges=(self._due(), log))
 
     def decide(self, view: View, now: Instant) -> Decision[Drained]:
         head = glimpsed_head(view, self.ref)
-        found = view.find(self._range())
+        if head.published >= self.tick:
+            raise StaleWriter(
+                expected=f"tick {head.next_tick} next in world {self.ref.world!r}",
+                found=f"tick {self.tick}",
+            )
+        found = view.find(self._due())
         unread = found[limits.DRAIN_PAGES_MAX].name if len(found) > limits.DRAIN_PAGES_MAX else None
         pages = found[: limits.DRAIN_PAGES_MAX]
-        recent = self._recent(view, head)
-        batches = self._batches(view, head, pages, recent)
-        held = tuple((page.name, tuple(_held(page, batches, self.ref.partition))) for page in pages)
-        commands = sorted(_due(held, head, batches, self.ref.partition), key=_order)
-        self._check(view, head, commands, unread, batches)
-        more = unread is not None or len(commands) > limits.DRAIN_COMMANDS_MAX
+        batches = self._batches(view, head, pages)
+        held = tuple((page.name, tuple(_held(page, batches))) for page in pages)
+        spans = sorted(_spans(held, head.cancelled_below), key=attrgetter("place"))
+        self._check(view, head, spans, unread, batches)
+        more = unread is not None or sum(each.size for each in spans) > limits.DRAIN_COMMANDS_MAX
         if unread is not None:
-            bound = (unread.tick, unread.priority, unread.first)
             # Where every page read holds only what comes behind that bound, the order yields:
             # a tick that takes nothing would read the same pages for ever.
-            commands = [each for each in commands if _order(each) < bound] or commands
-        return Decision(Drained(head, held, tuple(commands[: limits.DRAIN_COMMANDS_MAX]), more))
+            spans = list(_before(spans, unread)) or spans
+        return Decision(Drained(head, held, tuple(_first(spans, limits.DRAIN_COMMANDS_MAX)), more))
 
-    def _recent(self, view: View, head: Head) -> list[Key[LogEntry]]:
-        """Return the keys of the log since the last published tick's own drain.
+    def _recent(self, head: Head) -> list[Key[LogEntry]]:
+        """Return the keys of the log since the last drain.
 
         What was admitted between that drain and its publication was checked by nobody yet.
         """
-        world = self.ref.partition
-        since = Seq(0)
-        if head.published != NO_TICK:
-            manifest = view.peek(manifest_key(world, head.published))
-            if manifest is None:
-                raise Contended(expected=f"the manifest of tick {head.published}", found="none yet")
-            since = manifest.drained_seq
-        return [log_key(world, Seq(seq)) for seq in range(since + 1, head.seq + 1)]
+        return [log_key(self.ref.partition, Seq(n)) for n in range(self.since + 1, head.seq + 1)]
 
-    def _batches(
-        self, view: View, head: Head, pages: Iterable[Page], recent: Iterable[Key[LogEntry]]
-    ) -> dict[tuple[Partition, Seq], StoredBatch]:
-        own = self.ref.partition
+    def _batches(self, view: View, head: Head, pages: Iterable[Page]) -> _Batches:
         places = {
-            (entry.world or own, entry.seq)
+            _place(page, entry)
             for page in pages
             for entry in page.entries
             if entry.world is not None or entry.seq <= head.seq
         }
         keys = [log_key(*place) for place in places]
-        view.require(peeks=dict.fromkeys((*keys, *recent)))
+        view.require(peeks=dict.fromkeys((*keys, *self._recent(head))))
         return {
             (key.partition, entry.seq): StoredBatch.of(entry)
             for key in keys
@@ -132,15 +184,15 @@ class DrainDue:
         self,
         view: View,
         head: Head,
-        commands: list[DueCommand],
+        spans: list[Span],
         unread: PageName | None,
-        batches: dict[tuple[Partition, Seq], StoredBatch],
+        batches: _Batches,
     ) -> None:
         """Raise Contended where pages and log disagree: a running commit shows in part."""
-        seen = [each.sequence for each in commands]
-        if len(set(seen)) < len(seen):
+        seen = ranges.union(tuple((each.first, each.last) for each in spans))
+        if ranges.size(seen) < sum(each.size for each in spans):
             raise Contended(expected="each open command in one page", found="one in two")
-        recent = [_visible(view, key) for key in self._recent(view, head)]
+        recent = [_visible(view, key) for key in self._recent(head)]
         named: list[Ranges] = []
         for entry in recent:
             if entry.kind == "admitted" and any(
@@ -148,8 +200,8 @@ class DrainDue:
             ):
                 known = batches.get((entry.partition, entry.seq))
                 named.append(_named_due(known or StoredBatch.of(entry), self.tick, unread))
-        marks = [each.facts["sequence"] for each in recent if each.kind == "cancelled"]
-        lacking = ranges.difference(ranges.union(*named), ranges.ranges((*seen, *marks)))
+        marks = ranges.ranges(each.facts["sequence"] for each in recent if each.kind == "cancelled")
+        lacking = ranges.difference(ranges.union(*named), ranges.union(seen, marks))
         lacking = ranges.from_sequence(lacking, head.cancelled_below)
         if lacking and not self._cancelled_since(view, lacking):
             raise Contended(
@@ -166,8 +218,9 @@ class DrainDue:
         return all(view.peek(mark) is not None for mark in marks)
 
 
-def _order(command: DueCommand) -> tuple[Tick, int, Sequence]:
-    return command[:3]
+def _place(page: Page, entry: PageEntry) -> tuple[Partition, Seq]:
+    """Return where the commands of a page entry were admitted."""
+    return (entry.world or page.partition, entry.seq)
 
 
 def _visible(view: View, key: Key[LogEntry]) -> LogEntry:
@@ -177,30 +230,37 @@ def _visible(view: View, key: Key[LogEntry]) -> LogEntry:
     return entry
 
 
-def _held(
-    page: Page, batches: dict[tuple[Partition, Seq], StoredBatch], own: Partition
-) -> Iterator[HeldEntry]:
+def _held(page: Page, batches: _Batches) -> Iterator[HeldEntry]:
     for entry in page.entries:
-        batch = batches.get((entry.world or own, entry.seq))
+        batch = batches.get(_place(page, entry))
         if batch is not None:  # else it was admitted after the head was read
-            yield HeldEntry(entry, entry.open or batch.group_ranges[entry.group])
+            yield HeldEntry(entry, batch, entry.open or batch.group_ranges[entry.group])
 
 
-def _due(
-    pages: Iterable[tuple[PageName, tuple[HeldEntry, ...]]],
-    head: Head,
-    batches: dict[tuple[Partition, Seq], StoredBatch],
-    own: Partition,
-) -> Iterator[DueCommand]:
+def _spans(
+    pages: Iterable[tuple[PageName, tuple[HeldEntry, ...]]], least: Sequence
+) -> Iterator[Span]:
     for name, entries in pages:
-        for each in entries:
-            batch = batches[each.entry.world or own, each.entry.seq]
-            attempts = each.entry.attempts
-            for first, last in ranges.from_sequence(each.held, head.cancelled_below):
-                start = first - batch.first_sequence
-                stop = last - batch.first_sequence + 1
-                for command in batch.commands(start, stop):
-                    yield DueCommand(name.tick, name.priority, command.sequence, attempts, command)
+        for entry, batch, held in entries:
+            for first, last in ranges.from_sequence(held, least):
+                yield Span(name.tick, name.priority, first, last, entry.attempts, batch)
+
+
+def _before(spans: Iterable[Span], unread: PageName) -> Iterator[Span]:
+    """Yield what comes before the first command of a page in the order of application."""
+    for span in spans:
+        if span.place < (unread.tick, unread.priority, unread.first):
+            is_beside = (span.tick, span.priority) == (unread.tick, unread.priority)
+            yield span.until(unread.first - 1) if is_beside else span
+
+
+def _first(spans: Iterable[Span], count: int) -> Iterator[Span]:
+    """Yield so many commands."""
+    for span in spans:
+        if count <= 0:
+            return
+        yield span.until(span.first + count - 1)
+        count -= span.size
 
 
 def _named_due(batch: StoredBatch, tick: Tick, unread: PageName | None) -> Ranges:

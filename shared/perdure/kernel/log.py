@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, Self
 
+from pydantic_core import from_json
+
 from perdure.kernel.canonical import canonical, digest
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Instant, Partition, Seq
@@ -58,7 +60,11 @@ class LogEntry(Record):
     @cached_property
     def content(self) -> Any:
         """What the payload says. Nobody may change it."""
-        return json.loads(self.payload)
+        try:
+            return from_json(self.payload)  # twice as fast, and the same
+        except ValueError:
+            # It knows no lone surrogates, which are JSON; what is none fails again.
+            return json.loads(self.payload)
 
     def body(self) -> bytes:
         return b'{"at":%d,"facts":%s,"kind":"%s","payload":%s,"previous":"%s","seq":%d}' % (

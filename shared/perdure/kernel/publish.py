@@ -127,17 +127,14 @@ class Publish:
         world = self.ref.partition
         pages = (page_key(world, page.name) for page in self.drained)
         schedule = () if self.serves is None else (schedule_key(world),)
-        return Reads(keys=(head_key(world), manifest_key(world, self.tick), *pages, *schedule))
+        return Reads(keys=(head_key(world), *pages, *schedule))
 
     def decide(self, view: View, now: Instant) -> Decision[Published]:
-        known = view.get(manifest_key(self.ref.partition, self.tick))
-        if known is not None:
-            return Decision(self._known(view, known))
-        if existing_head(view, self.ref).published >= self.tick:
-            raise Contended(
-                expected=f"manifest {self.tick} of a world that has published it",
-                found="none yet: a running commit was seen in part",
-            )
+        head = existing_head(view, self.ref)
+        if head.published >= self.tick:
+            return Decision(self._known(view, head))
+        # The manifest is not looked for: the commit holds only while this head does, and only
+        # where there is no manifest yet.
         head = held_head(view, self.ref, self.epoch)
         if head.published != self.tick - 1:
             raise StaleWriter(
@@ -172,14 +169,19 @@ class Publish:
             Published(manifest, after), (after, manifest, entry, *pages, *again, *hints)
         )
 
-    def _known(self, view: View, known: Manifest) -> Published:
+    def _known(self, view: View, head: Head) -> Published:
+        """Return the tick as it was published, if this very attempt did that."""
+        known = view.get(manifest_key(self.ref.partition, self.tick))
+        if known is None:
+            raise Contended(
+                expected=f"manifest {self.tick} of a world that has published it",
+                found="none yet: a running commit was seen in part",
+            )
         if known.token != self.token:
             raise StaleWriter(
                 expected=f"tick {self.tick} to be published by this attempt",
                 found=f"attempt {known.token!r} of epoch {known.epoch}",
             )
-        head = view.get(head_key(self.ref.partition))
-        assert head is not None, "a world with a manifest has a head"
         return Published(known, head)
 
     def _settle(self, view: View, head: Head) -> tuple[Ranges, Ranges, list[Write]]:

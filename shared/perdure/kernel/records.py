@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
@@ -282,7 +283,7 @@ class TableRows:
     inline: dict[str, list[Any]] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Manifest(Record):
     """The record that makes one tick visible.
 
@@ -311,13 +312,20 @@ class Manifest(Record):
     entities: int = 0
     next_in_tick_entity_id: EntityId = IN_TICK_ENTITY_FIRST
 
-    @property
+    @cached_property
     def key(self) -> Key[Manifest]:
         return manifest_key(self.partition, self.tick)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         return digest("perdure.manifest.v1", self.body())
+
+    @cached_property
+    def _body(self) -> bytes:
+        return super().body()
+
+    def body(self) -> bytes:
+        return self._body
 
     def outcome_of(self, sequence: Sequence) -> Outcome | None:
         """Return what is said of one command, unless it is simply in ``settled``."""

@@ -83,11 +83,12 @@ def _judged(
     drained: Drained, tick: Tick, charged: Iterable[tuple[Failure, int]]
 ) -> tuple[dict[tuple[Tick, int], list[_Retried]], list[Outcome]]:
     """Sort failures into those tried again, by (later tick, priority), and dead letters."""
-    due = {each.sequence: each for each in drained.commands}
+    failed = tuple(charged)
+    due = {each.sequence: each for each in drained.commands} if failed else {}
     retried: dict[tuple[Tick, int], list[_Retried]] = {}
     dead: list[Outcome] = []
     room = limits.DRAIN_RECORDS_MAX - len(drained.pages)
-    for failure, cost in charged:
+    for failure, cost in failed:
         command = due[failure.sequence]
         attempts = command.attempts + cost
         if attempts >= command.command.max_attempts:

@@ -130,7 +130,7 @@ def placed_in(batch: StoredBatch, key: BatchKey, index: int) -> Place:
     number = batch.group_of[index]
     (tick, priority), _ = batch.groups[number]
     return Place(
-        batch.command(index).command_id,
+        batch.command_id(index),
         key.batch,
         key.seq,
         index,

@@ -57,6 +57,13 @@ class Shape:
     def fingerprints(self) -> dict[str, str]:
         return {each.name: each.fingerprint for each in self.types}
 
+    @cached_property
+    def nullable(self) -> frozenset[str]:
+        """Component columns that may be empty in a living entity."""
+        return frozenset(
+            column.name for each in self.types for column in each.columns if column.nullable
+        )
+
     def covers(self, wanted: Iterable[ComponentType]) -> bool:
         """Say whether every wanted component is one of these, of the same fingerprint."""
         return all(self.fingerprints.get(each.name) == each.fingerprint for each in wanted)

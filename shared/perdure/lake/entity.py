@@ -39,13 +39,14 @@ class Kind:
     """Commands of one operation on the same components: what is equal is decided once.
 
     ``named`` maps the components they name to their fingerprints; ``types`` are those that
-    come with values, as they are registered; ``indexes`` say which commands they are;
-    ``shapes`` remembers what became of which table.
+    come with values, as they are registered; ``indexes`` say which commands they are, and
+    ``values`` what comes with them; ``shapes`` remembers what became of which table.
     """
 
     operation: Any
     named: Mapping[str, str | None]
     indexes: list[int] = field(default_factory=list)
+    values: list[Values] = field(default_factory=list)
     types: tuple[ComponentType, ...] = ()
     shapes: dict[TableId | None, Shape] = field(default_factory=dict)
 

@@ -14,7 +14,7 @@ from perdure.kernel.batch import StoredCommand
 from perdure.kernel.canonical import canonical
 from perdure.kernel.component import Component, ComponentType, Registry, checked_value
 from perdure.kernel.errors import InvalidValue, UnknownComponent
-from perdure.lake.entity import WITH_VALUES, Kind
+from perdure.lake.entity import WITH_VALUES, Kind, Values
 from perdure.lake.plain import are_plain_values, fit_column, plain_fields
 
 _EXACT: Final[Mapping[str, type]] = {"int64": int, "float64": float, "bool": bool, "string": str}
@@ -23,38 +23,36 @@ _AT_ONCE: Final = 200
 """Values decoded together. A model is three objects: more of them alive wake the collector."""
 
 
-def kinds_of(commands: Sequence[StoredCommand]) -> list[Kind]:
-    """Return the kind of each command; those of one kind share the object."""
+def kinds_of(commands: Sequence[StoredCommand], values: Sequence[Values]) -> list[Kind]:
+    """Return the kind of each command, given its values; those of one kind share the object."""
     known: dict[tuple[Any, ...], Kind] = {}
     numbers: dict[tuple[tuple[str, str], ...], int] = {}
     last: Mapping[str, str] | None = None
     number = 0
     kinds = []
-    for index, command in enumerate(commands):
-        operation, types = command.operation, command.types
+    for index, ((_, _, operation, types), given) in enumerate(zip(commands, values, strict=True)):
         if types is not last:
             # A batch's commands share the object, so its content is looked at once.
             last = types
             number = numbers.setdefault(tuple(sorted(types.items())), len(numbers))
         name = operation["operation"]
-        named = tuple(operation.get("components", ()))
+        named = tuple(given)
         kind = known.get((name, named, number))
         if kind is None:
             kind = Kind(name, {each: types.get(each) for each in named})
             known[name, named, number] = kind
         kind.indexes.append(index)
+        kind.values.append(given)
         kinds.append(kind)
     return kinds
 
 
-def unfit(
-    commands: Sequence[StoredCommand], kinds: Sequence[Kind], registry: Registry
-) -> list[Exception | None]:
-    """Return why each command's values cannot be materialized, None where they can.
+def unfit(kinds: Sequence[Kind], registry: Registry) -> list[Exception | None]:
+    """Return why the values of commands of these kinds cannot be materialized, None for can.
 
     Tells the kinds the types of their components on the way.
     """
-    found: list[Exception | None] = [None] * len(commands)
+    found: list[Exception | None] = [None] * len(kinds)
     for kind in {id(each): each for each in kinds}.values():
         if kind.operation not in WITH_VALUES:
             continue
@@ -67,8 +65,7 @@ def unfit(
                 errors = dict.fromkeys(range(len(kind.indexes)), unknown)
             else:
                 types.append(model.component)
-                stored = [commands[each].operation["components"][name] for each in kind.indexes]
-                errors = failures(model, stored)
+                errors = failures(model, [each[name] for each in kind.values])
             for place, error in errors.items():
                 index = kind.indexes[place]
                 found[index] = found[index] or error

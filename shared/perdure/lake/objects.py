@@ -46,7 +46,8 @@ class LocalObjects:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._durable: set[Path] = set()
+        self._durable = {root.parent}
+        """Directories whose way down from there survives the loss of power."""
 
     async def put(self, name: str, data: bytes | memoryview) -> None:
         await asyncio.to_thread(self._put, name, data)
@@ -112,11 +113,9 @@ class LocalObjects:
         """Make the directory and every entry on the way to it durable, once per process."""
         if directory in self._durable:
             return
+        self._ensure_directory(directory.parent)
         directory.mkdir(parents=True, exist_ok=True)
-        at = directory
-        while at != self._root and at not in self._durable:
-            _sync_directory(at.parent)
-            at = at.parent
+        _sync_directory(directory.parent)
         self._durable.add(directory)
 
 

@@ -47,21 +47,19 @@ def _rows(
     before: WorldState, shape: Shape, ids: Sequence[int], touched: Mapping[int, Entity]
 ) -> pa.Table:
     """Return whole rows of entities that have ``shape`` now."""
-    entities = [touched[each] for each in ids]
+    _, values, homes, rows = zip(*map(touched.__getitem__, ids), strict=True)
     columns = [pa.array(ids, pa.int64())]
     for each in shape.types:
-        given = [values.get(each.name) for _, values, _, _ in entities]
+        given = [held.get(each.name) for held in values]
         arrays = [
             pa.array([value and value[field] for value in given], column.type)
             for field, column in shape.fields(each)
         ]
-        if None in given:
+        if not all(given):
             kept = np.array([value is None for value in given])
-            homes, rows = np.array([entity[2:] for entity in entities], np.int64)[kept].T
+            places = (np.array(homes, np.int64)[kept], np.array(rows, np.int64)[kept])
             arrays = [
-                pc.replace_with_mask(
-                    array, pa.array(kept), _borrowed(before, column.name, homes, rows)
-                )
+                pc.replace_with_mask(array, pa.array(kept), _borrowed(before, column.name, *places))
                 for array, (_, column) in zip(arrays, shape.fields(each), strict=True)
             ]
         columns += arrays

@@ -73,7 +73,10 @@ def _fits(field: PlainField, values: list[Any]) -> bool:
         values = [each for each in values if each is not None]
     if kinds - {field.kind}:
         return False
-    return all(map(isfinite, values)) if field.kind is float else fit_column(field.kind, values)
+    if field.kind is float:
+        # A sum is finite only if all of it is; that it is not may be an overflow.
+        return isfinite(sum(values)) or all(map(isfinite, values))
+    return fit_column(field.kind, values)
 
 
 def _encodes(texts: list[str]) -> bool:

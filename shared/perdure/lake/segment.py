@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from dataclasses import dataclass
 from typing import Any, Final
@@ -34,9 +35,13 @@ class Origin:
 def segment_name(
     world: Partition, tick: Tick, token: Token, table: TableId, *, is_checkpoint: bool = False
 ) -> str:
-    """Name the object that holds a table's rows of one attempt at one tick."""
+    """Name the object that holds a table's rows of one attempt at one tick.
+
+    A thousand ticks share a directory: a new one costs local files a sync more.
+    """
     kind = "checkpoint" if is_checkpoint else "segment"
-    return f"{kind}/{world.replace('/', '.')}/{number(tick)}/{token}/{table}.arrow"
+    at = number(tick)
+    return f"{kind}/{world.replace('/', '.')}/{at[:-3]}/{at}.{token}.{table}.arrow"
 
 
 async def stored_rows(
@@ -58,13 +63,10 @@ async def stored_rows(
         return inline
     data = segment_bytes(rows)
     name = segment_name(world, origin.tick, origin.token, table, is_checkpoint=is_checkpoint)
-    await objects.put(name, data)
+    # Beside each other, and beside the event loop: either takes milliseconds for a large world.
+    _, sha256 = await asyncio.gather(objects.put(name, data), asyncio.to_thread(_sha256, data))
     return TableRows(
-        table=table,
-        rows=rows.num_rows,
-        segment=name,
-        bytes=data.nbytes,
-        sha256=hashlib.sha256(data).hexdigest(),
+        table=table, rows=rows.num_rows, segment=name, bytes=data.nbytes, sha256=sha256
     )
 
 
@@ -87,9 +89,13 @@ def inlined(table: TableId, rows: pa.Table) -> TableRows | None:
     lean = _lean(rows)
     if lean.num_rows * lean.num_columns * 2 > limits.INLINE_ROWS_BYTES_MAX:
         return None
-    columns: dict[str, list[Any]] = lean.to_pydict()
-    if len(canonical(columns)) > limits.INLINE_ROWS_BYTES_MAX:
-        return None
+    columns: dict[str, list[Any]] = {}
+    room = limits.INLINE_ROWS_BYTES_MAX - len("{")
+    for name in reversed(lean.schema.names):  # values of components are longer than ids
+        columns[name] = lean.column(name).to_pylist()
+        room -= len(canonical({name: columns[name]})) - len("{")
+        if room < 0:
+            return None
     return TableRows(table=table, rows=lean.num_rows, inline=columns)
 
 
@@ -104,7 +110,7 @@ def segment_bytes(rows: pa.Table) -> memoryview:
 
 def read_segment(held: TableRows, data: bytes, schema: pa.Schema) -> pa.Table:
     """Return the rows of a segment without the implied columns. Raises Corrupt."""
-    found = hashlib.sha256(data).hexdigest()
+    found = _sha256(data)
     if found != held.sha256:
         raise Corrupt(
             expected=f"segment {held.segment} with SHA-256 {held.sha256[:12]}…",
@@ -136,6 +142,10 @@ def with_origin(rows: pa.Table, origin: Origin, schema: pa.Schema) -> pa.Table:
         for field in schema
     ]
     return pa.table(arrays, schema=schema)
+
+
+def _sha256(data: bytes | memoryview) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _lean(rows: pa.Table) -> pa.Table:

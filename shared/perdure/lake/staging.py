@@ -39,14 +39,11 @@ class _Run:
 
     kind: Kind
     commands: Sequence[StoredCommand]
+    values: Sequence[Values]
     subjects: Sequence[EntityId]
     homes: Sequence[int]
     rows: Sequence[int]
     unfit: Sequence[Exception | None]
-
-    @property
-    def values(self) -> list[Values]:
-        return [each.operation.get("components", NO_VALUES) for each in self.commands]
 
 
 class Staging:
@@ -96,9 +93,13 @@ class Staging:
         return merged(self._before, self._touched)
 
     def _runs(self, commands: Sequence[StoredCommand]) -> Iterator[_Run]:
-        kinds = kinds_of(commands)
-        errors = unfit(commands, kinds, self._registry)
-        subjects = [_subject(command) for command in commands]
+        values = [command.operation.get("components", NO_VALUES) for command in commands]
+        kinds = kinds_of(commands, values)
+        errors = unfit(kinds, self._registry)
+        subjects = [
+            EntityId(operation["entity_id"]) if reserved is None else reserved
+            for _, reserved, operation, _ in commands
+        ]
         homes, rows = (each.tolist() for each in self._before.homes(np.array(subjects, np.int64)))
         first = 0
         while first < len(kinds):
@@ -106,7 +107,15 @@ class Staging:
             while last < len(kinds) and kinds[last] is kind:
                 last += 1
             here = slice(first, last)
-            yield _Run(kind, commands[here], subjects[here], homes[here], rows[here], errors[here])
+            yield _Run(
+                kind,
+                commands[here],
+                values[here],
+                subjects[here],
+                homes[here],
+                rows[here],
+                errors[here],
+            )
             first = last
 
     def _staged_alike(self, run: _Run) -> bool:
@@ -143,11 +152,6 @@ class Staging:
                 yield refusal
             else:
                 yield None
-
-
-def _subject(command: StoredCommand) -> EntityId:
-    reserved = command.entity_id
-    return EntityId(command.operation["entity_id"]) if reserved is None else reserved
 
 
 def _failure(command: StoredCommand, error: Exception) -> Failure:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, groupby
+from operator import attrgetter
 from typing import Final, Literal
 
 from perdure.kernel.component import Registry
-from perdure.kernel.drain import Drained, DueCommand
+from perdure.kernel.drain import Drained, Span
 from perdure.kernel.ids import Sequence as CommandSequence
 from perdure.kernel.records import Drain, Probe
 from perdure.kernel.settle import Failure
@@ -52,15 +54,15 @@ async def apply_drained(
     staging = Staging(before, registry)
     outcome = Outcome(before)
     for sequence, deaths in culprits.items():
-        if any(each.sequence == sequence for each in drained.commands):
+        if any(each.first <= sequence <= each.last for each in drained.spans):
             failure = Failure(sequence, "writer_died", f"{deaths} writers died applying it.")
             outcome.charged.append((failure, deaths))
-    commands = [each for each in drained.commands if each.sequence not in culprits]
-    for part in _parts(commands, careful):
+    for part in _parts(drained.spans, careful):
         if named is not None and careful is not None:
             await named(_probe(part))
         result = staging.apply(
-            [each.command for each in part], stop_on_retryable=on_failure == "stop"
+            list(chain.from_iterable(map(Span.commands, part))),
+            stop_on_retryable=on_failure == "stop",
         )
         outcome.applied += result.applied
         outcome.rejected += result.rejected
@@ -71,19 +73,25 @@ async def apply_drained(
     return outcome
 
 
-def _parts(commands: list[DueCommand], careful: Drain | None) -> list[list[DueCommand]]:
-    """Cut the commands into what is applied at once: all, or groups, or parts of a suspect."""
-    if careful is None or not commands:
-        return [commands] if commands else []
-    parts: list[list[DueCommand]] = []
-    for group in _groups(commands):
+def _parts(spans: Sequence[Span], careful: Drain | None) -> list[list[Span]]:
+    """Cut what is due into what is applied at once: all, or groups, or parts of a suspect.
+
+    What is known to be deadly is in none of them.
+    """
+    if careful is None:
+        return [list(spans)] if spans else []
+    parts: list[list[Span]] = []
+    culprits = {sequence for sequence, _ in careful.culprits}
+    singles = (one for span in spans for one in span.singles() if one.first not in culprits)
+    for _, commands in groupby(singles, key=attrgetter("tick", "priority")):
+        group = list(commands)
         probe = careful.probe
         suspects = [
             each
             for each in group
             if probe is not None
             and probe.stage == "apply"
-            and probe.first <= each.sequence <= probe.last
+            and probe.first <= each.first <= probe.last
         ]
         if not suspects:
             parts.append(group)
@@ -97,15 +105,5 @@ def _parts(commands: list[DueCommand], careful: Drain | None) -> list[list[DueCo
     return parts
 
 
-def _groups(commands: Sequence[DueCommand]) -> list[list[DueCommand]]:
-    groups: list[list[DueCommand]] = []
-    for each in commands:
-        if groups and groups[-1][0][:2] == each[:2]:
-            groups[-1].append(each)
-        else:
-            groups.append([each])
-    return groups
-
-
-def _probe(part: list[DueCommand]) -> Probe:
-    return Probe(stage="apply", first=part[0].sequence, last=part[-1].sequence)
+def _probe(part: list[Span]) -> Probe:
+    return Probe(stage="apply", first=part[0].first, last=part[-1].last)

@@ -16,7 +16,6 @@ from perdure.kernel.component import Component, Registry, checked_value
 from perdure.kernel.errors import TickFailed, code_of
 from perdure.kernel.ids import (
     IN_TICK_ENTITY_FIRST,
-    CommandId,
     EntityId,
     Instant,
     RunId,
@@ -124,7 +123,6 @@ class TickContext:
         emitted.makers.append(self.processor)
         emitted.spawned.append(
             StoredCommand(
-                command_id=CommandId(f"in-tick.{entity_id}"),
                 sequence=CommandSequence(len(emitted.spawned)),
                 entity_id=entity_id,
                 operation={"operation": "spawn", "components": values},
@@ -198,7 +196,6 @@ def _with_emitted(state: WorldState, emitted: _Emitted) -> WorldState:
         return state
     ended = [
         StoredCommand(
-            command_id=CommandId(f"in-tick.{entity_id}"),
             sequence=CommandSequence(len(emitted.spawned) + index),
             entity_id=None,
             operation={"operation": "despawn", "entity_id": entity_id},

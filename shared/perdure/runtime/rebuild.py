@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perdure.kernel.errors import Corrupt
-from perdure.kernel.history import Manifests, Signatures
-from perdure.kernel.ids import IN_TICK_ENTITY_FIRST, NO_TICK, EntityId, TableId, Tick
+from perdure.kernel.ids import IN_TICK_ENTITY_FIRST, NO_TICK, EntityId, Seq, TableId, Tick
 from perdure.kernel.places import WorldRef
+from perdure.kernel.reading import FindManifests, FindTables
 from perdure.kernel.records import Head, Manifest, TableRows, World
 from perdure.lake.archetype import Shape
 from perdure.lake.objects import ObjectStore
 from perdure.lake.schema import archetype_schema
 from perdure.lake.segment import Origin, rows_of
 from perdure.lake.state import EMPTY, Rows, WorldState, rebuilt, shape_from_signature
-from perdure.runtime.worlds import Executes
+from perdure.runtime.ports import Executes
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class Warm:
     world: World
     tick: Tick
     digest: str
+    drained_seq: Seq
     state: WorldState
     next_entity_id: EntityId
     rows_since_checkpoint: int
@@ -35,7 +36,7 @@ async def rebuild(
 ) -> Warm:
     """Read the state at the head. Raises Corrupt if the chain of manifests does not lead there."""
     if head.published == NO_TICK:
-        return Warm(world, NO_TICK, "", EMPTY, IN_TICK_ENTITY_FIRST, 0)
+        return Warm(world, NO_TICK, "", Seq(0), EMPTY, IN_TICK_ENTITY_FIRST, 0)
     first = Tick(max(head.checkpoint, 0))
     manifests = await _manifests(authority, ref, first, head.published)
     last = manifests[-1]
@@ -54,17 +55,20 @@ async def rebuild(
     if head.checkpoint == NO_TICK:
         later = (table.rows for each in manifests for table in each.tables)
     return Warm(
-        world, last.tick, last.digest, rebuilt(ticks), last.next_in_tick_entity_id, sum(later)
+        world,
+        last.tick,
+        last.digest,
+        last.drained_seq,
+        rebuilt(ticks),
+        last.next_in_tick_entity_id,
+        sum(later),
     )
 
 
 async def _manifests(authority: Executes, ref: WorldRef, first: Tick, last: Tick) -> list[Manifest]:
     manifests: list[Manifest] = []
     while first <= last:
-        part = await authority.execute(Manifests(ref, first, last))
-        if not part:
-            raise Corrupt(expected=f"a manifest of tick {first}", found="none")
-        for manifest in part:
+        for manifest in await authority.execute(FindManifests(ref.partition, first, last)):
             if manifests and manifest.previous != manifests[-1].digest:
                 raise Corrupt(
                     expected=f"a manifest of tick {manifest.tick} chained to the one before",
@@ -85,8 +89,8 @@ def _named(manifest: Manifest, head: Head) -> tuple[TableRows, ...]:
 async def _shapes(
     authority: Executes, ref: WorldRef, tables: Iterable[TableId]
 ) -> dict[TableId, Shape]:
-    found = await authority.execute(Signatures(ref.catalog, tuple(sorted(tables))))
-    return {table: shape_from_signature(signature) for table, signature in found.items()}
+    found = await authority.execute(FindTables(ref.storage, tuple(sorted(tables))))
+    return {table: shape_from_signature(signature) for table, (signature, _) in found.items()}
 
 
 async def _rows(

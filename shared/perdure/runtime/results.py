@@ -24,7 +24,6 @@ def accepted(processor: str, archetype: Archetype, result: Any) -> Archetype:
         refuse(processor, f"columns {', '.join(names)}", ", ".join(result.schema.names) or "none")
     if result.num_rows != len(archetype):
         refuse(processor, f"{len(archetype)} rows", str(result.num_rows))
-    nullable = {each.name for of in archetype.shape.types for each in of.columns if each.nullable}
     columns, is_same = [], True
     for field in archetype.shape.schema:
         before, after = archetype.array(field.name), single(result.column(field.name))
@@ -37,7 +36,7 @@ def accepted(processor: str, archetype: Archetype, result: Any) -> Archetype:
                 refuse(processor, "the entities it was given, in their order", "others")
             after = before
         else:
-            _check(processor, field.name, after, is_nullable=field.name in nullable)
+            _check(processor, field.name, after, is_nullable=field.name in archetype.shape.nullable)
             is_same = False
         columns.append(after)
     if is_same:
@@ -87,6 +86,6 @@ def _check(processor: str, name: str, column: pa.Array, *, is_nullable: bool) ->
         refuse(processor, f"{name} without nulls", f"{column.null_count} of them")
     if pa.types.is_floating(column.type):
         finite = pc.is_finite(column)
-        if pc.all(finite, min_count=0).as_py() is False:
+        if finite.false_count:
             places = pc.index(finite, pa.scalar(value=False)).as_py()
             refuse(processor, f"{name} as finite numbers", f"{column[places]} in row {places}")

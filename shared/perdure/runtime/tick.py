@@ -12,10 +12,10 @@ from perdure.kernel import ranges
 from perdure.kernel.drain import DrainDue, Drained
 from perdure.kernel.errors import Contended, DrainStale, StaleWriter, Unavailable
 from perdure.kernel.fence import Grip, NameProbe, ReleaseFence, TakeFence
-from perdure.kernel.history import ReadWorld
-from perdure.kernel.ids import Holder, Instant, Partition, Tick, Token
+from perdure.kernel.ids import Holder, Instant, Partition, Seq, Tick, Token
 from perdure.kernel.places import WorldRef
 from perdure.kernel.publish import Publish, Published, RegisterSignature, checked_outcomes
+from perdure.kernel.reading import FindWorld
 from perdure.kernel.records import Manifest, Probe, TableRows
 from perdure.kernel.settle import settlement
 from perdure.lake.changes import Changes, TableChanges, changes, checkpoint, should_checkpoint
@@ -26,8 +26,8 @@ from perdure.lake.state import WorldState
 from perdure.runtime.app import App
 from perdure.runtime.apply import OnFailure, Outcome, apply_drained
 from perdure.runtime.compute import Computed, HookFailure, TickFacts, compute, tell
+from perdure.runtime.ports import Executes
 from perdure.runtime.rebuild import Warm, rebuild
-from perdure.runtime.worlds import Executes
 
 WARM_WORLDS_MAX: Final = 16
 """Worlds whose state a process keeps between ticks."""
@@ -105,9 +105,9 @@ class Ticker:
         warm = await self._state(ref, grip)
         token, at = self._means.new_token(), self._means.now()
         for attempt in range(DRAIN_TRIES):
-            drained = await self._drained(ref, grip.tick)
-            step = _Step(self, ref, grip, warm, drained, at)
             try:
+                drained = await self._drained(ref, grip.tick, warm.drained_seq)
+                step = _Step(self, ref, grip, warm, drained, at)
                 publish, after = await step.prepared(token)
                 held = self._lease_ms if keep else 0
                 published = await self._publish(replace(publish, serves=serves, lease_ms=held))
@@ -135,16 +135,17 @@ class Ticker:
         if warm is not None and (warm.tick, warm.digest) == (head.published, head.manifest_digest):
             self._warm.move_to_end(ref.partition)
             return warm
-        world = await self._means.authority.execute(ReadWorld(ref))
-        return await rebuild(self._means.authority, self._means.objects, ref, world, head)
+        found = await self._means.authority.execute(FindWorld(ref))
+        return await rebuild(self._means.authority, self._means.objects, ref, found.world, head)
 
-    async def _drained(self, ref: WorldRef, tick: Tick) -> Drained:
+    async def _drained(self, ref: WorldRef, tick: Tick, since: Seq) -> Drained:
+        request = DrainDue(ref, tick, since)
         for attempt in range(DRAIN_TRIES - 1):
             try:
-                return await self._means.authority.execute(DrainDue(ref, tick))
+                return await self._means.authority.execute(request)
             except Contended:
                 await self._means.pause(0.005 * 2**attempt)
-        return await self._means.authority.execute(DrainDue(ref, tick))
+        return await self._means.authority.execute(request)
 
     async def _publish(self, request: Publish) -> Published:
         """Publish until it is known whether it happened, or the fence has run out.
@@ -170,6 +171,7 @@ class Ticker:
             before.world,
             manifest.tick,
             published.head.manifest_digest,
+            manifest.drained_seq,
             after,
             manifest.next_in_tick_entity_id,
             0 if manifest.checkpoint is not None else before.rows_since_checkpoint + rows,

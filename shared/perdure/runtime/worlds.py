@@ -7,7 +7,7 @@ import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from perdure.kernel import limits
 from perdure.kernel.admit import Admit, Admitted, KnownAdmitted, Receipt
@@ -34,6 +34,7 @@ from perdure.kernel.places import WorldRef
 from perdure.kernel.records import WriterMode
 from perdure.kernel.status import CommandState, CommandStatus, StatusOf
 from perdure.kernel.view import Request
+from perdure.runtime.ports import Executes
 
 T = TypeVar("T")
 
@@ -44,12 +45,6 @@ LIST_MAX: Final = 1_000
 
 TORN_TRIES: Final = 8
 """Times a reading that met a running commit is taken again before it is Contended."""
-
-
-class Executes(Protocol):
-    """What carries out requests: the engine, or a stand-in of the tests."""
-
-    async def execute(self, request: Request[T]) -> T: ...
 
 
 @dataclass(frozen=True, slots=True)
