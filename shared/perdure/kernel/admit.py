@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from perdure.kernel.batch import Batch, grouped
@@ -133,20 +133,17 @@ class Admit:
             Seq(head.seq + 1),
         )
         groups, pages, last_page = self._pages(view, head)
-        after = replace(
-            head,
-            next_sequence=Sequence(head.next_sequence + batch.size),
-            next_entity_id=EntityId(head.next_entity_id + len(batch.spawning)),
-            open_commands=head.open_commands + batch.size,
-            last_page=last_page,
-        )
         after, entry = appended(
-            after,
+            head,
             "admitted",
             _facts(admitted, groups),
             now,
             payload=batch.payload,
             payload_digest=batch.payload_digest,
+            next_sequence=Sequence(head.next_sequence + batch.size),
+            next_entity_id=EntityId(head.next_entity_id + len(batch.spawning)),
+            open_commands=head.open_commands + batch.size,
+            last_page=last_page,
         )
         after, hints = woken(view, after, self.ref, Instant(now + UNREAD_MS))
         key = BatchKey(

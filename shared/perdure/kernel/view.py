@@ -25,7 +25,7 @@ class Key(tuple[Partition, str], Generic[R]):  # noqa: SLOT001  # a tuple has no
     of: type[R]
 
     def __new__(cls, partition: Partition, sort: str, of: type[R]) -> Self:
-        key = super().__new__(cls, (partition, sort))
+        key = tuple.__new__(cls, (partition, sort))
         key.of = of
         return key
 
