@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from tests.authority.test_agreement import HISTORIES
 
 from perdure.authority.engine import Authority
+from perdure.authority.group import Overtaken
 from perdure.authority.memory import Fault, FaultPlan, MemoryStore
 from perdure.authority.recent import COMMITS_UNTIL_TRUSTED, RECORDS_MAX, STREAMS_MAX
 from perdure.authority.testing import CountingStore
@@ -31,8 +32,8 @@ from perdure.authority.testing.records import (
 )
 from perdure.authority.testing.registry import authority
 from perdure.kernel import limits
-from perdure.kernel.commit import Check, Put, derived
-from perdure.kernel.errors import Conflict, NotFound, PerdureError
+from perdure.kernel.commit import Check, Commit, Put, derived
+from perdure.kernel.errors import Conflict, NotFound, OutcomeUnknown, PerdureError
 from perdure.kernel.ids import Instant, Partition, Token
 from perdure.kernel.view import ABSENT, Decision, Reads, Request, Stored, View
 
@@ -237,6 +238,77 @@ def test_a_key_wrongly_taken_for_absent_is_answered_as_known_and_raises_no_doubt
 
     # The repetition costs one commit that is refused; what is known of the counter stays.
     assert asyncio.run(story()) == ([1, 2, 3, 2, 4], 0, 5)
+
+
+def test_only_what_is_declared_new_is_taken_for_absent() -> None:
+    async def story() -> tuple[int, int, int]:
+        records = MemoryStore()
+        await authority(records.reopened(), "rival").execute(Add("a", 5))
+        store = CountingStore(records.reopened())
+        mine = authority(store, "mine")
+        await mine.execute(Add("b"))
+        return await mine.execute(Add("a")), store.loads, len(store.commits)
+
+    assert asyncio.run(story()) == (6, 2, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class TellPeeking(Tell):
+    """Tell, with a look at something that must be loaded."""
+
+    def reads(self) -> Reads:
+        return Reads.union(Tell.reads(self), Reads(peeks=(counter("elsewhere"),)))
+
+
+def test_a_request_that_must_load_anyway_guesses_no_key() -> None:
+    async def story() -> tuple[list[int], int]:
+        store = CountingStore(MemoryStore())
+        engine = authority(store)
+        replies = [await engine.execute(TellPeeking(id, "text")) for id in ("1", "2", "1")]
+        return replies, len(store.commits)
+
+    assert asyncio.run(story()) == ([1, 2, 1], 2)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOnce:
+    """Begin a counter that is new; the caller decides again after a lost race."""
+
+    once: ClassVar[bool] = True
+
+    stream: Partition = HERE
+
+    def reads(self) -> Reads:
+        new = counter("new")
+        return Reads(keys=(new, counter("c")), absent=frozenset({new}))
+
+    def decide(self, view: View, now: Instant) -> Decision[int]:
+        assert view.get(counter("c")) is not None
+        found = view.get(counter("new")) or Counter(partition=HERE, name="new")
+        return Decision(found.count + 1, (replace(found, count=found.count + 1),))
+
+
+def test_a_request_decided_once_is_not_repeated_when_its_lost_commit_was_written_over() -> None:
+    async def story() -> tuple[int, ...]:
+        records = MemoryStore()
+        rival = authority(records.reopened(), "rival")
+
+        class Losing(CountingStore):
+            async def commit(self, commit: Commit) -> None:
+                await super().commit(commit)
+                if len(self.commits) == 3:
+                    await rival.execute(Add("new", 10))
+                    raise OutcomeUnknown(expected="an answer", found="none")
+
+        mine = authority(Losing(records.reopened()), "mine")
+        await mine.execute(Add())
+        mine._writers.add(FoundOnce)
+        await mine.execute(Add())
+        with pytest.raises(Overtaken):
+            await mine.execute(FoundOnce())
+        return await rival.execute(Look(("new",)))
+
+    assert asyncio.run(story()) == (11,)
 
 
 def test_one_known_key_in_a_group_changes_no_reply_of_its_neighbours() -> None:
