@@ -16,6 +16,7 @@ from perdure.authority.sqlite_schema import SCHEMA, translated
 from perdure.authority.store import RevisionConflict
 from perdure.authority.testing.records import HERE, Add, Look, note, put, version
 from perdure.authority.testing.registry import authority
+from perdure.kernel.commit import Commit, Put
 from perdure.kernel.errors import (
     Corrupt,
     NewerSchema,
@@ -24,8 +25,8 @@ from perdure.kernel.errors import (
     SchemaMismatch,
     StoreUnavailable,
 )
-from perdure.kernel.ids import Partition
-from perdure.kernel.view import Reads
+from perdure.kernel.ids import Partition, Token
+from perdure.kernel.view import Reads, Version
 
 T = TypeVar("T")
 
@@ -167,6 +168,9 @@ class Failing:
             raise sqlite3.OperationalError("disk I/O error")
         return self.database.execute(statement, *parameters)
 
+    def executemany(self, statement: str, rows: Any) -> Any:
+        return self.database.executemany(statement, rows)
+
 
 @pytest.mark.parametrize("is_done", [False, True])
 def test_a_failing_commit_is_unknown_and_the_same_token_settles_it(
@@ -293,3 +297,32 @@ def _without_room(database: sqlite3.Connection) -> None:
 
 def _with_room(database: sqlite3.Connection) -> None:
     database.execute("PRAGMA max_page_count = 1000000")
+
+
+def test_a_commit_that_fails_half_done_leaves_nothing_and_its_neighbours_stand(
+    tmp_path: Path,
+) -> None:
+    names = ("a", "b", "c")
+    half = Commit(
+        Token("t2"),
+        (Put(note("b"), None, b"new"), Put(note("a"), version("stale", 7), b"written over")),
+    )
+
+    async def story() -> tuple[list[Any], list[Version | None], int]:
+        store = await SqliteStore.open(tmp_path / "store.db")
+        try:
+            commits = (put("a", b"x", by="t1"), half, put("c", b"x", by="t3"))
+            outcomes = await asyncio.gather(
+                *(store.commit(commit) for commit in commits), return_exceptions=True
+            )
+            view = await store.load(Reads(keys=tuple(map(note, names))))
+            return outcomes, [view.version(note(name)) for name in names], store.syncs
+        finally:
+            await store.close()
+
+    (first, failed, third), versions, syncs = run(story())
+
+    assert (first, third, syncs) == (None, None, 1)
+    assert isinstance(failed, RevisionConflict)
+    assert failed.keys == (note("a"),)
+    assert versions == [version("t1"), None, version("t3")]

@@ -7,7 +7,6 @@ import copy
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final, TypeVar
 
 from perdure.authority import bodies, budget, system
@@ -197,18 +196,15 @@ class Authority:
         reads = Reads.union(*(member.reads for member in group))
         view = View({})
         if recent is not None:
-            reads = recent.recall(view, reads)
-        recalled = dict(view.named)
-        view = await self._fetch(None, view, reads)
-        view.named = recalled  # the rest is named by those who decide on it
-        return await decided(group, view, self._now, partial(self._fetch, recent))
+            view, reads = recent.guess(reads)
+        view = await self._fetch(view, reads)
+        view.named.clear()  # what is loaded is named by those who decide on it
+        return await decided(group, view, self._now, self._fetch)
 
-    async def _fetch(self, recent: Recent | None, view: View, more: Reads) -> View:
+    async def _fetch(self, view: View, more: Reads) -> View:
         if more.snapshot:
             budget.check_reads(more)
             return await bodies.loaded(self._store, more)
-        if recent is not None:
-            more = recent.recall(view, more)
         if more.keys or more.peeks or more.ranges:
             view.merge(await bodies.loaded(self._store, more))
         return view
@@ -230,7 +226,10 @@ class Authority:
                 for member in group:
                     member.placed = ready.placed
             await self._sent(ready.commit, group)
-        except RevisionConflict:
+        except RevisionConflict as conflict:
+            if outcome.view.guessed_absent(conflict.keys) and not group[0].unsure:
+                line.put_back(_freshly(group))  # no rival: one of them had been asked before
+                return
             line.recent.forget()
             await self._overtaken(line, outcome)
         except OutcomeUnknown as error:

@@ -118,7 +118,7 @@ async def decided(
     touched = set(view.named)
     for place, member in enumerate(members):
         named = len(view.named)
-        view.named |= dict.fromkeys(member.reads.keys)
+        view.name(member.reads.keys)
         outcome = await _outcome(member, view, now, fetch, first=not verdicts)
         if outcome is None:
             view.forget_names(named)

@@ -1,6 +1,6 @@
 """Records as this process last committed them: guesses that spare a load, proved by the next commit.
 
-What is recalled into a view is named there, so the commit decided on it happens only if
+A guess that a decision uses is named in its view, so the commit that follows happens only if
 every guess was right. A decision without a commit proves nothing and is never answered
 from a guess.
 """
@@ -14,7 +14,7 @@ from typing import Any, Final
 from perdure.kernel.commit import Check, Commit, Put, Remove
 from perdure.kernel.ids import Partition
 from perdure.kernel.record import Record
-from perdure.kernel.view import Key, Reads, Stored, View, Written
+from perdure.kernel.view import ABSENT, Guess, Key, Reads, Stored, View, Written
 
 RECORDS_MAX: Final = 8
 """Records kept of one stream: its head, its last page, and a few more."""
@@ -35,18 +35,17 @@ class Recent:
         self._doubts = 0
         self._records: dict[Key[Any], tuple[Stored, Record]] = {}
 
-    def recall(self, view: View, reads: Reads) -> Reads:
-        """Put what is known of ``reads.keys`` into ``view``, and return what is left to load."""
+    def guess(self, reads: Reads) -> tuple[View, Reads]:
+        """Return a view of guesses about the stream, and what is left of ``reads`` to load."""
         if self._doubts or not self._records:
-            return reads
-        left = []
-        for key in reads.keys:
-            known = self._records.get(key)
-            if known is None:
-                left.append(key)
-            else:
-                view.recall(key, *known)
-        return replace(reads, keys=tuple(left))
+            return View({}), reads
+        guesses: dict[Key[Any], Guess] = dict(self._records)
+        left = tuple(key for key in reads.keys if key not in guesses)
+        # One load takes as long for many keys as for one: new keys are guessed to save it.
+        if not (reads.peeks or reads.ranges) and reads.absent.issuperset(left):
+            guesses |= dict.fromkeys(left, ABSENT)
+            left = ()
+        return View({}, guesses=guesses), replace(reads, keys=left)
 
     def learn(self, commit: Commit, written: Written) -> None:
         """Keep what a commit that happened has written over and will be written over again."""

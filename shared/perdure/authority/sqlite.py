@@ -183,12 +183,13 @@ def _view(reads: Reads, database: sqlite3.Connection) -> View:
 
 def _apply_all(commits: list[Commit], path: Path, database: sqlite3.Connection) -> list[_Outcome]:
     """Apply each commit in one transaction, and return how each went."""
+    outcomes: list[_Outcome] = [None] * len(commits)
     try:
         database.execute("BEGIN IMMEDIATE")
-    except sqlite3.Error as error:
-        return [translated(error, path) for _ in commits]
-    try:
-        outcomes = [_apply(commit, database) for commit in commits]
+        if not all(_is_done(commit, database) for commit in commits):
+            database.execute("ROLLBACK")
+            database.execute("BEGIN IMMEDIATE")
+            outcomes = [_apply(commit, database) for commit in commits]
     except BaseException as error:
         _roll_back(database)
         if isinstance(error, sqlite3.Error):
@@ -204,6 +205,22 @@ def _apply_all(commits: list[Commit], path: Path, database: sqlite3.Connection) 
             for outcome in outcomes
         ]
     return outcomes
+
+
+def _is_done(commit: Commit, database: sqlite3.Connection) -> bool:
+    """Do a commit as if its conditions held; if one does not, return False with half of it done.
+
+    Most commits hold: they are spared the savepoint and a statement a new record.
+    """
+    new, rest = [], []
+    for action in commit.actions:
+        if isinstance(action, Put) and action.seen is None:
+            new.append((*action.key, commit.token, action.body))
+        else:
+            rest.append(action)
+    if new and database.executemany(_CREATE, new).rowcount != len(new):
+        return False
+    return all(_holds(action, commit, database) for action in rest)
 
 
 def _apply(commit: Commit, database: sqlite3.Connection) -> _Outcome:
@@ -222,7 +239,7 @@ def _apply(commit: Commit, database: sqlite3.Connection) -> _Outcome:
 
 def _holds(action: Action, commit: Commit, database: sqlite3.Connection) -> bool:
     """Do one action, or return False if what it is conditioned on has changed."""
-    address = (action.key.partition, action.key.sort)
+    address = tuple(action.key)
     seen = action.seen
     version = () if seen is None else (seen.revision, seen.token)
     match action:

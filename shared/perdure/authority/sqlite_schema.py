@@ -29,8 +29,10 @@ CREATE TABLE record (
     token TEXT NOT NULL,
     body BLOB NOT NULL,
     PRIMARY KEY (partition, sort)
-) STRICT, WITHOUT ROWID
+) STRICT
 """
+# With rowids: rows of several hundred bytes are appended. WITHOUT ROWID they would go into the
+# middle of full pages, and what is over a quarter of a page into a page of its own.
 
 _WORDS: Final[dict[int, tuple[type[PerdureError], str]]] = {
     sqlite3.SQLITE_BUSY: (StoreUnavailable, "a turn to write"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 from perdure.kernel.batch import Batch, grouped
 from perdure.kernel.errors import Conflict, Contended, NotPermitted
@@ -31,7 +31,7 @@ from perdure.kernel.records import (
     command_key,
     head_key,
 )
-from perdure.kernel.view import Decision, Reads, View, Write
+from perdure.kernel.view import Decision, Key, Reads, View, Write
 from perdure.kernel.wake import UNREAD_MS, active_head, appended, woken
 
 
@@ -105,8 +105,9 @@ class Admit:
 
     def reads(self) -> Reads:
         world = self.ref.partition
-        own = (command_key(world, command) for _, command, _ in self.batch.own_ids)
-        return Reads(keys=(head_key(world), batch_key(world, self.batch.id), *own))
+        new: list[Key[Any]] = [batch_key(world, self.batch.id)]
+        new += [command_key(world, command) for _, command, _ in self.batch.own_ids]
+        return Reads(keys=(head_key(world), *new), absent=frozenset(new))
 
     def decide(self, view: View, now: Instant) -> Decision[Admitted | KnownAdmitted]:
         batch, world = self.batch, self.ref.partition
@@ -132,20 +133,17 @@ class Admit:
             Seq(head.seq + 1),
         )
         groups, pages, last_page = self._pages(view, head)
-        after = replace(
-            head,
-            next_sequence=Sequence(head.next_sequence + batch.size),
-            next_entity_id=EntityId(head.next_entity_id + len(batch.spawning)),
-            open_commands=head.open_commands + batch.size,
-            last_page=last_page,
-        )
         after, entry = appended(
-            after,
+            head,
             "admitted",
             _facts(admitted, groups),
             now,
             payload=batch.payload,
             payload_digest=batch.payload_digest,
+            next_sequence=Sequence(head.next_sequence + batch.size),
+            next_entity_id=EntityId(head.next_entity_id + len(batch.spawning)),
+            open_commands=head.open_commands + batch.size,
+            last_page=last_page,
         )
         after, hints = woken(view, after, self.ref, Instant(now + UNREAD_MS))
         key = BatchKey(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, count, repeat
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from perdure.kernel import limits, ranges
 from perdure.kernel.canonical import canonical, digest
@@ -26,6 +26,10 @@ from perdure.kernel.ids import Sequence as CommandSequence
 from perdure.kernel.log import LogEntry, payload_digest
 from perdure.kernel.operations import Command
 from perdure.kernel.ranges import Ranges
+
+SPELLED_AT_A_TIME: Final = 64
+"""Commands whose spellings are in hand together: few enough to be gone before the collector
+counts them, and to be spelled at once without one of them growing too large unseen."""
 
 Due = tuple[int | None, int]
 """(tick as asked for, or None for "the next one"; priority)."""
@@ -86,19 +90,30 @@ def prepared(
     if principal is not None:
         checked_id(principal, what="a principal")
     speller = _Speller(registry)
-    spelled = speller.spelled(commands)
     sender = {"origin": origin, "principal": principal}
-    payload = _payload(spelled, {**sender, "types": speller.types})
-    own_ids = tuple(_own_ids(world, spelled, speller.types, sender))
-    dues = tuple((each.get("tick"), each.get("priority", 0)) for each in spelled)
+    parts: list[bytes] = []
+    dues: list[Due] = []
+    own_ids: dict[CommandId, tuple[int, str]] = {}
+    for start in range(0, len(commands), SPELLED_AT_A_TIME):
+        spelled = speller.spelled(commands[start : start + SPELLED_AT_A_TIME])
+        parts.append(_joined(spelled))
+        dues += [(each.get("tick"), each.get("priority", 0)) for each in spelled]
+        for index, command in enumerate(spelled, start):
+            if "command_id" in command:
+                own = checked_command_id(command["command_id"])
+                if own in own_ids:
+                    raise InvalidBatch(
+                        expected="each command id once in a batch", found=f"{own} twice"
+                    )
+                own_ids[own] = index, _content(world, command, speller.types, sender)
     _check_records(dues, own_ids)
     return Batch(
         id=batch,
         world=world,
-        payload=payload,
-        dues=dues,
+        payload=_payload(parts, {**sender, "types": speller.types}),
+        dues=tuple(dues),
         spawning=tuple(index for index, each in enumerate(commands) if each.spawns),
-        own_ids=own_ids,
+        own_ids=tuple((index, own, content) for own, (index, content) in own_ids.items()),
     )
 
 
@@ -115,8 +130,8 @@ class _Speller:
         spelled: list[dict[str, Any]] = []
         given: dict[tuple[str, type], list[tuple[dict[str, Any], Any]]] = {}
         for command in commands:
-            held = command.__dict__
-            fields = {name: value for name, value in held.items() if value is not None}
+            # What is absent is None, whether it was set or not.
+            fields = {name: value for name, value in command.__dict__.items() if value is not None}
             spelled.append(fields)
             components = fields.get("components")
             if isinstance(components, dict):
@@ -143,7 +158,7 @@ class _Speller:
     def _model(self, reference: str, kind: type) -> type[Component]:
         if issubclass(kind, Component):
             described = kind.component
-            if reference not in {described.name, f"{described.name}@{described.fingerprint}"}:
+            if reference not in (described.name, f"{described.name}@{described.fingerprint}"):
                 raise InvalidValue(
                     expected=f"a component {shown(reference)}", found=f"a {described.name}"
                 )
@@ -156,16 +171,23 @@ class _Speller:
         return model
 
 
-def _payload(spelled: list[dict[str, Any]], rest: dict[str, Any]) -> bytes:
-    """Spell commands and what goes with them as one object. Raises TooLarge."""
-    commands = [canonical(each) for each in spelled]
-    size = max(map(len, commands))
-    if size > limits.COMMAND_BYTES_MAX:
-        raise TooLarge(
-            expected=f"commands of at most {limits.COMMAND_BYTES_MAX} bytes", found=f"{size} bytes"
-        )
+def _joined(spelled: list[dict[str, Any]]) -> bytes:
+    """Spell commands as the inside of a list. Raises TooLarge."""
+    joined = canonical(spelled)[1:-1]
+    if len(joined) > limits.COMMAND_BYTES_MAX:  # all together, so perhaps one of them
+        size = max(len(canonical(each)) for each in spelled)
+        if size > limits.COMMAND_BYTES_MAX:
+            raise TooLarge(
+                expected=f"commands of at most {limits.COMMAND_BYTES_MAX} bytes",
+                found=f"{size} bytes",
+            )
+    return joined
+
+
+def _payload(parts: Iterable[bytes], rest: dict[str, Any]) -> bytes:
+    """Join spelled commands and what goes with them to one object. Raises TooLarge."""
     # "commands" sorts before all of `rest`.
-    payload = b'{"commands":[%b],%b' % (b",".join(commands), canonical(rest)[1:])
+    payload = b'{"commands":[%b],%b' % (b",".join(parts), canonical(rest)[1:])
     if len(payload) > limits.BATCH_BYTES_MAX:
         raise TooLarge(
             expected=f"a batch of at most {limits.BATCH_BYTES_MAX} bytes",
@@ -174,26 +196,19 @@ def _payload(spelled: list[dict[str, Any]], rest: dict[str, Any]) -> bytes:
     return payload
 
 
-def _own_ids(
-    world: WorldId, spelled: list[dict[str, Any]], types: dict[str, str], sender: dict[str, Any]
-) -> Iterator[tuple[int, CommandId, str]]:
-    seen: set[str] = set()
-    for index, command in enumerate(spelled):
-        if "command_id" in command:
-            own = checked_command_id(command["command_id"])
-            if own in seen:
-                raise InvalidBatch(expected="each command id once in a batch", found=f"{own} twice")
-            seen.add(own)
-            named = command.get("components", ())
-            content = {
-                **sender,
-                "command": {name: held for name, held in command.items() if name != "command_id"},
-                "types": {name: types[name] for name in named},
-            }
-            yield index, own, digest("perdure.command.v1", world.encode(), canonical(content))
+def _content(
+    world: WorldId, command: dict[str, Any], types: dict[str, str], sender: dict[str, Any]
+) -> str:
+    """Digest what a command says apart from its id."""
+    content = {
+        **sender,
+        "command": {name: held for name, held in command.items() if name != "command_id"},
+        "types": {name: types[name] for name in command.get("components", ())},
+    }
+    return digest("perdure.command.v1", world.encode(), canonical(content))
 
 
-def _check_records(dues: Iterable[Due], own_ids: Sequence[object]) -> None:
+def _check_records(dues: Iterable[Due], own_ids: Collection[object]) -> None:
     records = len(set(dues)) + len(own_ids)
     if records > limits.BATCH_GROUPS_MAX:
         raise TooLarge(

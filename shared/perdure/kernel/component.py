@@ -6,6 +6,7 @@ import re
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -26,6 +27,7 @@ _LOGICAL: Final[Mapping[type, Logical]] = {
 
 
 _BOUNDED: Final = frozenset[Logical]({"int64", "string"})
+
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -173,9 +175,8 @@ def checked_values(model: type[Component], values: Sequence[Any]) -> list[dict[s
             f" {shown(fields[first])}",
             found=shown(back[first]),
         )
-    for name, column in zip(model.model_fields, model.component.columns, strict=True):
-        if column.logical in _BOUNDED:
-            _check_bounds(f"{model.__name__}.{name}", [each[name] for each in fields])
+    for name in _bounded(model):
+        _check_bounds(f"{model.__name__}.{name}", [each[name] for each in fields])
     return fields
 
 
@@ -188,6 +189,13 @@ def _validated(model: type[Component], values: list[Any]) -> list[dict[str, Any]
         raise InvalidValue(
             expected=f"{where}: {first['msg']}", found=shown(first["input"])
         ) from error
+
+
+@cache
+def _bounded(model: type[Component]) -> tuple[str, ...]:
+    """Name the fields whose values a column may be unable to hold."""
+    fields = zip(model.model_fields, model.component.columns, strict=True)
+    return tuple(name for name, column in fields if column.logical in _BOUNDED)
 
 
 def _check_bounds(where: str, held: list[Any]) -> None:

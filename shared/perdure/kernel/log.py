@@ -53,9 +53,13 @@ class LogEntry(Record):
     @cached_property
     def digest(self) -> str:
         """The link of the chain: over the entry before, the facts and the payload."""
-        head = canonical([self.seq, self.at, self.kind, self.facts])
+        head = b'[%d,%d,"%s",%s]' % (self.seq, self.at, self.kind.encode(), self._facts_spelled)
         payload = self.payload_digest or payload_digest(self.payload)
         return digest("perdure.log.v1", self.previous.encode(), head, payload.encode())
+
+    @cached_property
+    def _facts_spelled(self) -> bytes:
+        return canonical(self.facts)
 
     @cached_property
     def content(self) -> Any:
@@ -69,7 +73,7 @@ class LogEntry(Record):
     def body(self) -> bytes:
         return b'{"at":%d,"facts":%s,"kind":"%s","payload":%s,"previous":"%s","seq":%d}' % (
             self.at,
-            canonical(self.facts),
+            self._facts_spelled,
             self.kind.encode(),
             self.payload,
             self.previous.encode(),

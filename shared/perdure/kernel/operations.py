@@ -39,7 +39,10 @@ DIRECT_ONLY: Final = frozenset(
 """Operations that exist and cannot be deferred to a tick."""
 
 Values = dict[str, Any]
-Components = Annotated[dict[str, Values | Component], Field(min_length=1)]
+Value = Annotated[Values | Component, Field(union_mode="left_to_right")]
+"""Tried in turn: a mapping is never a component, and the other way round."""
+
+Components = Annotated[dict[str, Value], Field(min_length=1)]
 Entity = Annotated[int, Field(ge=1, le=limits.INTEGER_MAX)]
 
 
@@ -60,6 +63,9 @@ class Command(BaseModel):
         if components:
             fields["components"] = _by_name(components)
         super().__init__(**fields)
+
+    # Mappings have no positions, so they need not be read by way of `__init__`.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # as RootModel does
 
 
 class Spawn(Command):

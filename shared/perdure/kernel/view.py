@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from perdure.kernel.ids import Instant, Partition, Token
 from perdure.kernel.record import Record
@@ -25,7 +25,7 @@ class Key(tuple[Partition, str], Generic[R]):  # noqa: SLOT001  # a tuple has no
     of: type[R]
 
     def __new__(cls, partition: Partition, sort: str, of: type[R]) -> Self:
-        key = super().__new__(cls, (partition, sort))
+        key = tuple.__new__(cls, (partition, sort))
         key.of = of
         return key
 
@@ -80,12 +80,15 @@ class Reads:
 
     ``keys`` condition the commit; ``peeks`` and what ``ranges`` find do not, unless written.
     ``snapshot`` asks for keys and peeks as of one moment (at most LOAD_KEYS_MAX).
+    ``absent`` are those of ``keys`` that are new unless the request is asked again: they may
+    be taken for absent without a look, since the commit is conditioned on it.
     """
 
     keys: tuple[Key[Any], ...] = ()
     ranges: tuple[Range[Any], ...] = ()
     peeks: tuple[Key[Any], ...] = ()
     snapshot: bool = False
+    absent: frozenset[Key[Any]] = frozenset()
 
     @staticmethod
     def union(*many: Reads) -> Reads:
@@ -94,7 +97,8 @@ class Reads:
         peeks = dict.fromkeys(key for reads in many for key in reads.peeks if key not in keys)
         ranges = dict.fromkeys(wanted for reads in many for wanted in reads.ranges)
         snapshot = any(reads.snapshot for reads in many)
-        return Reads(tuple(keys), tuple(ranges), tuple(peeks), snapshot)
+        absent = frozenset[Key[Any]]().union(*(reads.absent for reads in many))
+        return Reads(tuple(keys), tuple(ranges), tuple(peeks), snapshot, absent)
 
 
 class Missing(Exception):
@@ -149,30 +153,42 @@ class Request(Protocol[T_co]):
         ...
 
 
+Guess = tuple[Stored, Record] | tuple[None, None]
+"""A record as it was when this process last wrote it, or none: it may be out of date."""
+
+ABSENT: Final[Guess] = (None, None)
+_NO_GUESSES: Final[Mapping[Key[Any], Guess]] = {}
+
+
 class View:
     """Loaded records by key. A key looked for and not found is present with None.
 
     Records asked for by name condition the commit that follows: the decision holds only
     while they are unchanged, or still absent. Writes of decisions made before on the same
     view are seen by the next.
+
+    What was not loaded may be guessed. A guess that is used is named, however it was asked
+    for: the commit happens only if it was right.
     """
 
-    __slots__ = ("_decoded", "_found", "is_guess", "named", "stored", "written")
+    __slots__ = ("_decoded", "_found", "_guesses", "is_guess", "named", "stored", "written")
 
     def __init__(
         self,
         stored: Mapping[Key[Any], Stored | None],
         found: Mapping[Range[Any], Sequence[Key[Any]]] | None = None,
         named: Iterable[Key[Any]] = (),
+        guesses: Mapping[Key[Any], Guess] = _NO_GUESSES,
     ) -> None:
         self.stored = dict(stored)
         self.named: dict[Key[Any], None] = dict.fromkeys(named)
         """What conditions the commit, in the order it was asked for."""
         self.is_guess = False
-        """Some record was recalled and not loaded: only a commit proves this view right."""
+        """A guess was used: only a commit proves this view right."""
         self.written: dict[Key[Any], Record | None] = {}
         """What decisions on this view have written so far."""
         self._found = dict(found or {})
+        self._guesses = guesses
         self._decoded: dict[Key[Any], Record | None] = {}
 
     def get(self, key: Key[R]) -> R | None:
@@ -180,18 +196,20 @@ class View:
 
         Raises: Missing.
         """
-        if key not in self._decoded and key not in self.stored:
+        if not self._knows(key):
             raise Missing(Reads(keys=(key,)))
         self.named[key] = None
         return self.peek(key)
 
     def peek(self, key: Key[R]) -> R | None:
-        """Return the record at ``key`` or None, conditioning nothing. Raises Missing."""
-        try:
+        """Return the record at ``key`` or None, conditioning nothing but a guess.
+
+        Raises: Missing.
+        """
+        if not self._knows(key):
+            raise Missing(Reads(peeks=(key,)))
+        if key in self._decoded:
             return self._decoded[key]  # type: ignore[return-value]  # decoded as key.of
-        except KeyError:
-            if key not in self.stored:
-                raise Missing(Reads(peeks=(key,))) from None
         stored = self.stored[key]
         record = None if stored is None else key.of.read(key.partition, key.sort, stored.body)
         self._decoded[key] = record
@@ -211,8 +229,23 @@ class View:
         if lacking or glimpses:
             raise Missing(Reads(keys=lacking, peeks=glimpses))
 
+    def name(self, keys: Iterable[Key[Any]]) -> None:
+        """Condition the commit on ``keys``, whether or not a decision looks at them."""
+        for key in keys:
+            self._knows(key)
+            self.named[key] = None
+
     def _knows(self, key: Key[Any]) -> bool:
-        return key in self._decoded or key in self.stored
+        """Say whether ``key`` need not be loaded; a guess about it is used from now on."""
+        if key in self._decoded or key in self.stored:
+            return True
+        guess = self._guesses.get(key)
+        if guess is None:
+            return False
+        self.stored[key], self._decoded[key] = guess
+        self.named[key] = None
+        self.is_guess = True
+        return True
 
     def reads(self) -> Reads:
         """Return what loads this view again: what was named, the rest, and its ranges."""
@@ -226,12 +259,9 @@ class View:
         self.named |= more.named
         self._found |= more._found
 
-    def recall(self, key: Key[R], stored: Stored, record: R) -> None:
-        """Take in a record that may be out of date, and condition the commit on it."""
-        self.is_guess = True
-        self.stored[key] = stored
-        self._decoded[key] = record
-        self.named[key] = None
+    def guessed_absent(self, keys: Sequence[Key[Any]]) -> bool:
+        """Say whether all of ``keys`` were only taken for absent."""
+        return bool(keys) and all(self._guesses.get(key) == ABSENT for key in keys)
 
     def forget_names(self, count: int) -> None:
         """Let all but the first ``count`` named records condition nothing any more."""

@@ -43,8 +43,9 @@ def appended(
     *,
     payload: bytes = b"null",
     payload_digest: str = "",
+    **changes: Any,
 ) -> tuple[Head, LogEntry]:
-    """Return the head after one more log entry, and the entry."""
+    """Return the head with ``changes`` and one more log entry, and the entry."""
     entry = LogEntry(
         partition=head.partition,
         seq=Seq(head.seq + 1),
@@ -55,7 +56,7 @@ def appended(
         payload_digest=payload_digest,
         previous=head.log_digest,
     )
-    return replace(head, seq=entry.seq, log_digest=entry.digest), entry
+    return replace(head, seq=entry.seq, log_digest=entry.digest, **changes), entry
 
 
 def woken(view: View, head: Head, ref: WorldRef, at: Instant) -> tuple[Head, tuple[Write, ...]]:

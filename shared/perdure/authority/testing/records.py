@@ -134,7 +134,8 @@ class Tell:
     stream: Partition = HERE
 
     def reads(self) -> Reads:
-        return Reads(keys=(receipt(self.id, self.stream), counter("told", self.stream)))
+        new = receipt(self.id, self.stream)
+        return Reads(keys=(new, counter("told", self.stream)), absent=frozenset({new}))
 
     def decide(self, view: View, now: Instant) -> Decision[int]:
         known = view.get(receipt(self.id, self.stream))
