@@ -50,6 +50,7 @@ async def opened_worlds(
                 chosen.storage,
                 app.registry,
                 new_token=system.new_token,
+                app=app.name,
                 new_run=lambda: run_id(system.now(), system.new_token()),
             ),
         )

@@ -100,6 +100,7 @@ class CreateWorld:
     kind: str = ""
     writer_mode: WriterMode = "resumable"
     every_ms: int | None = None
+    app: str = ""
 
     once: ClassVar[bool] = False
 
@@ -156,6 +157,7 @@ class CreateWorld:
             writer_mode=self.writer_mode,
             created_at=now,
             every_ms=self.every_ms,
+            app=self.app,
         )
         name = Name(partition=self.ref.catalog, name=self.name, world=self.ref.world)
         fresh = Head(partition=self.ref.partition, writer_mode=self.writer_mode)

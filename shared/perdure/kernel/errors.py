@@ -20,6 +20,7 @@ PerdureError
 │   ├── NotPublished         the tick is not published
 │   ├── Conflict             the same id with other content
 │   ├── NameTaken            another world of the storage has that name
+│   ├── WrongApp             the world was made for another application
 │   ├── NotCancellable       the command is settled, or was cancelled before
 │   ├── WorldClosing         the world is being destroyed
 │   ├── WorldDestroyed       the world is destroyed
@@ -163,6 +164,9 @@ class Conflict(Refused): ...
 
 
 class NameTaken(Refused): ...
+
+
+class WrongApp(Refused): ...
 
 
 class NotCancellable(Refused): ...

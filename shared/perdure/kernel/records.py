@@ -60,6 +60,8 @@ class World(Record):
     lineage: tuple[Ancestor, ...] = ()
     created_at: Instant
     every_ms: int | None = None
+    app: str = ""
+    """The application it was made for: another one would reject what it does not know."""
 
     @property
     def ref(self) -> WorldRef:

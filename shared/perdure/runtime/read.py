@@ -14,7 +14,7 @@ from pyiceberg.table import Table
 
 from perdure.kernel import limits
 from perdure.kernel.component import Registry
-from perdure.kernel.errors import Corrupt, InvalidFilter, InvalidValue, NotFound
+from perdure.kernel.errors import Corrupt, InvalidFilter, InvalidValue, NotFound, UnknownComponent
 from perdure.kernel.ids import NO_TICK, EntityId, StorageId, TableId, Tick, WorldId
 from perdure.kernel.places import WorldRef
 from perdure.kernel.reading import FindManifests, FindTables, FindWorld
@@ -88,9 +88,9 @@ class Reader:
         ]
         found = [rows for rows in answers if rows.num_rows]
         if len(found) > 1:
-            raise InvalidValue(
+            raise UnknownComponent(
                 expected="components of one schema in these ticks; say Name@fingerprint",
-                found=f"rows of {len(found)}",
+                found=f"rows of {len(found)} schemas",
             )
         rows = found[0] if found else answers[0]
         return rows if limit is None else rows.slice(0, limit)

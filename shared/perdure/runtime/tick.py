@@ -10,7 +10,7 @@ from typing import Final
 
 from perdure.kernel import ranges
 from perdure.kernel.drain import DrainDue, Drained
-from perdure.kernel.errors import Contended, DrainStale, StaleWriter, Unavailable
+from perdure.kernel.errors import Contended, DrainStale, StaleWriter, Unavailable, WrongApp
 from perdure.kernel.fence import Grip, NameProbe, ReleaseFence, TakeFence
 from perdure.kernel.ids import Holder, Instant, Partition, Seq, Tick, Token
 from perdure.kernel.places import WorldRef
@@ -83,11 +83,28 @@ class Ticker:
         self._on_failure: OnFailure = on_failure
         self._warm: OrderedDict[Partition, Warm] = OrderedDict()
         self._known: set[str] = set()
+        self._ours: set[Partition] = set()
 
     async def take(self, ref: WorldRef) -> Grip:
-        """Take or renew the fence of a world. Raises FenceHeld, Stalled, and what closes it."""
+        """Take or renew the fence of a world.
+
+        Raises: WrongApp, before the fence is touched; FenceHeld, Stalled, and what closes it.
+        """
+        await self._check_app(ref)
         request = TakeFence(ref, self._holder, self._lease_ms).checked()
         return await self._means.authority.execute(request)
+
+    async def _check_app(self, ref: WorldRef) -> None:
+        """Refuse a world of another application: its commands would be rejected for good."""
+        if ref.partition in self._ours:
+            return
+        found = await self._means.authority.execute(FindWorld(ref))
+        if found.world.app not in {"", self._means.app.name}:
+            raise WrongApp(
+                expected=f"application {found.world.app!r}, for which world {ref.world!r} was made",
+                found=repr(self._means.app.name),
+            )
+        self._ours.add(ref.partition)
 
     async def release(self, ref: WorldRef, grip: Grip) -> None:
         """Let the fence go. A fence lost meanwhile is no matter."""

