@@ -56,6 +56,15 @@ class Sandbox(Generic[P]):
         # Not Runner.run: it sets and resets the handler of Ctrl-C at each event, for 0.2 ms.
         return self._runner.get_loop().run_until_complete(self.answer(event, context))
 
+    def interruptible(self, event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
+        """Answer one event, and let Ctrl-C cancel it, so that it lets go of what it holds.
+
+        Raises: KeyboardInterrupt, after that.
+        """
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        return self._runner.run(self.answer(event, context))
+
     async def answer(self, event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
         """Answer one event."""
         if "requestContext" in event:

@@ -71,7 +71,7 @@ class Embedded:
         )
         sandbox = self._lake_side() if path.endswith(LAKE) else self._thin_side()
         reply = patiently(
-            lambda: sandbox.handler(event, Context()),
+            lambda: sandbox.interruptible(event, Context()),
             lambda answered: answered["headers"].get("retry-after"),
         )
         answer = json.loads(reply["body"])
