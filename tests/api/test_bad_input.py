@@ -41,6 +41,8 @@ WORLDS = [
     ("half a surrogate pair", {"name": "a", "world_id": "\ud800"}, 400, "invalid_id"),
     ("true as a number", {"name": "a", "every_ms": True}, 400, "invalid_value"),
     ("text as a number", {"name": "a", "every_ms": "60000"}, 400, "invalid_value"),
+    ("a duration of no unit", {"name": "a", "every": "10"}, 400, "invalid_value"),
+    ("two schedules", {"name": "a", "every": "1m", "every_ms": 60_000}, 400, "invalid_value"),
     ("a schedule too fast", {"name": "a", "every_ms": 1}, 400, "invalid"),
     ("a list", ["a"], 400, "invalid_value"),
     ("a name that is taken", {"name": "harbour", "world_id": "other"}, 409, "name_taken"),

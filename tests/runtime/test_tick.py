@@ -331,46 +331,6 @@ async def test_more_pages_than_a_tick_reads_are_left_to_the_next_in_order(tmp_pa
     assert first.applied == limits.DRAIN_PAGES_MAX
 
 
-async def test_the_same_run_asked_for_twice_leads_to_the_same_tick(tmp_path):
-    from perdure.kernel.ids import Instant  # noqa: PLC0415
-    from perdure.runtime.run import run_ticks  # noqa: PLC0415
-
-    h = harness(tmp_path)
-    await h.worlds.create("harbour", world_id="w")
-    ref, deadline = h.worlds.ref("w"), Instant(h.clock.time + 600_000)
-
-    first = await run_ticks(h.ticker(), ref, ticks=3, request="r", deadline=deadline)
-    again = await run_ticks(h.ticker(), ref, ticks=3, request="r", deadline=deadline)
-
-    assert (first.published_tick, again.published_tick, again.ticks) == (2, 2, 0)
-
-
-async def test_a_scheduled_world_ticks_when_its_time_has_come_and_once(tmp_path):
-    h = harness(tmp_path)
-    await h.worlds.create("clockwork", world_id="w", every_ms=60_000)
-    ticker = h.ticker()
-
-    early = await h.due(ticker)
-    h.clock.advance(60_000)
-    first, again = await h.due(ticker), await h.due(ticker)
-    h.clock.advance(600_000)
-    late = await h.due(h.ticker("bob"))
-
-    ticks = [[report.tick for report in each.ticked] for each in (early, first, again, late)]
-    assert ticks == [[], [0], [], [1]]
-
-
-async def test_a_world_with_nothing_to_do_leaves_no_hint(tmp_path):
-    h = harness(tmp_path)
-    await h.worlds.create("harbour", world_id="w")
-    await h.worlds.submit("w", [Spawn(Place(x=0, y=0), tick=1_000)])
-    h.clock.advance(120_000)
-
-    await h.due(h.ticker())
-
-    assert await h.hints() == []
-
-
 async def test_speed_moves_what_has_it_from_its_first_tick_on(tmp_path):
     app = fresh_app()
 

@@ -52,6 +52,9 @@ class CreateWorld(Body):
     name: str
     world_id: str | None = None
     kind: str = ""
+    every: str | None = None
+    """How often the world ticks by itself, as 10s, 1m, 2h or 1d; or `every_ms`."""
+
     every_ms: int | None = None
 
 

@@ -1,14 +1,13 @@
-"""Durations as people write them: 500ms, 10s, 1m, 2h, 1d."""
+"""Durations as an option of a command."""
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import click
 
-_WRITTEN: Final = re.compile(r"(\d{1,12})(ms|s|m|h|d)", re.ASCII)
-_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+from perdure.api.durations import milliseconds
+from perdure.kernel.errors import InvalidValue
 
 
 class Duration(click.ParamType[int]):
@@ -20,10 +19,10 @@ class Duration(click.ParamType[int]):
         """Return milliseconds."""
         if isinstance(value, int):
             return value
-        found = _WRITTEN.fullmatch(value)
-        if found is None:
+        try:
+            return milliseconds(value)
+        except InvalidValue:
             self.fail(f"{value!r} is no duration such as 10s, 1m or 2h", param, ctx)
-        return int(found[1]) * _MS[found[2]]
 
 
 DURATION: Final = Duration()

@@ -35,7 +35,11 @@ def world() -> None:
 @click.argument("name")
 @click.option("--world-id", help="Id of the world; drawn if not given.")
 @click.option("--kind", default="", help="What kind of world it is, for whoever lists them.")
-@click.option("--every", type=DURATION, help="Tick by itself: 10s, 1m, 2h, 1d; at least 1s.")
+@click.option(
+    "--every",
+    type=DURATION,
+    help="Tick by itself: 1m, 2h, 1d; seconds only where schedules fire so often (dev --speed).",
+)
 @placed
 def create(
     name: str,

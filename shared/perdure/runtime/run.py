@@ -67,11 +67,14 @@ async def run_ticks(
     Raises: Invalid kinds, NotFound, FenceHeld, StaleWriter, TickFailed, Unavailable kinds.
     """
     target = await _target(ticker, ref, ticks, to_tick, request)
-    execute = ticker.means.authority.execute
-    info = await execute(Describe(ref))
-    total = _Sum()
-    entities = info.entities
+    async with ticker.turn(ref):
+        return await _run(ticker, ref, target, deadline)
+
+
+async def _run(ticker: Ticker, ref: WorldRef, target: Tick, deadline: Instant) -> Ran:
+    info = await ticker.means.authority.execute(Describe(ref))
     published = NO_TICK if info.published_tick is None else info.published_tick
+    total, entities = _Sum(), info.entities
     if published >= target:
         return _ran(total, published, entities, done=True)
     grip = await ticker.take(ref)
@@ -160,9 +163,10 @@ async def run_due(ticker: Ticker, *, deadline: Instant) -> Round:
 
 
 async def _serve(ticker: Ticker, ref: WorldRef, due: Instant) -> TickReport:
-    grip = await ticker.take(ref)
-    try:
-        report, grip = await ticker.tick(ref, grip, serves=due)
-    finally:
-        await _released(ticker, ref, grip)
-    return report
+    async with ticker.turn(ref):
+        grip = await ticker.take(ref)
+        try:
+            report, grip = await ticker.tick(ref, grip, serves=due)
+        finally:
+            await _released(ticker, ref, grip)
+        return report

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Final
+from weakref import WeakValueDictionary
 
 from perdure.kernel import ranges
 from perdure.kernel.drain import DrainDue, Drained
@@ -84,6 +86,14 @@ class Ticker:
         self._warm: OrderedDict[Partition, Warm] = OrderedDict()
         self._known: set[str] = set()
         self._ours: set[Partition] = set()
+        self._turns: WeakValueDictionary[Partition, asyncio.Lock] = WeakValueDictionary()
+
+    def turn(self, ref: WorldRef) -> AbstractAsyncContextManager[object]:
+        """Wait until nobody else of this process ticks the world: they would share a fence."""
+        turn = self._turns.get(ref.partition)
+        if turn is None:
+            turn = self._turns[ref.partition] = asyncio.Lock()
+        return turn
 
     async def take(self, ref: WorldRef) -> Grip:
         """Take or renew the fence of a world.
