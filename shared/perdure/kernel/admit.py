@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from perdure.kernel.batch import Batch, grouped
 from perdure.kernel.errors import Conflict, Contended, NotPermitted
@@ -15,13 +15,12 @@ from perdure.kernel.ids import (
     EntityId,
     Holder,
     Instant,
-    Partition,
     Seq,
     Sequence,
     Tick,
 )
 from perdure.kernel.pages import Page, PageEntry, page_key
-from perdure.kernel.places import PageName, WorldRef
+from perdure.kernel.places import PageName
 from perdure.kernel.records import (
     BatchKey,
     CommandKey,
@@ -31,6 +30,7 @@ from perdure.kernel.records import (
     command_key,
     head_key,
 )
+from perdure.kernel.request import WorldRequest
 from perdure.kernel.view import Decision, Key, Reads, View, Write
 from perdure.kernel.wake import UNREAD_MS, active_head, appended, woken
 
@@ -90,18 +90,11 @@ class KnownAdmitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Admit:
+class Admit(WorldRequest):
     """Accept a batch: all of it or nothing, at most once."""
 
-    ref: WorldRef
     batch: Batch
     holder: Holder | None = None
-
-    once: ClassVar[bool] = False
-
-    @property
-    def stream(self) -> Partition:
-        return self.ref.partition
 
     def reads(self) -> Reads:
         world = self.ref.partition

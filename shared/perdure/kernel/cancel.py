@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from perdure.kernel import ranges
 from perdure.kernel.canonical import digest
 from perdure.kernel.errors import Conflict, NotCancellable
-from perdure.kernel.ids import CommandId, Instant, Partition, Sequence, checked_id
+from perdure.kernel.ids import CommandId, Instant, Sequence, checked_id
 from perdure.kernel.pages import Page, PageEntry, page_key
-from perdure.kernel.places import WorldRef
 from perdure.kernel.records import Cancelled, RequestKey, cancelled_key, head_key, request_key
+from perdure.kernel.request import WorldRequest
 from perdure.kernel.status import Place, entry_of, placed, state_of
 from perdure.kernel.view import Decision, Reads, Removed, View, Write
 from perdure.kernel.wake import UNREAD_MS, active_head, appended, woken
 
 
 @dataclass(frozen=True, slots=True)
-class Cancel:
+class Cancel(WorldRequest):
     """Take one open command out of its page. Cancelling it again changes nothing."""
 
-    ref: WorldRef
     command: CommandId
-
-    once: ClassVar[bool] = False
-
-    @property
-    def stream(self) -> Partition:
-        return self.ref.partition
 
     def reads(self) -> Reads:
         return Reads(keys=(head_key(self.ref.partition),))
@@ -77,17 +69,10 @@ class CancelledAll:
 
 
 @dataclass(frozen=True, slots=True)
-class CancelAll:
+class CancelAll(WorldRequest):
     """Cancel everything that is open now. ``request`` makes a repeat do nothing."""
 
-    ref: WorldRef
     request: str
-
-    once: ClassVar[bool] = False
-
-    @property
-    def stream(self) -> Partition:
-        return self.ref.partition
 
     def checked(self) -> CancelAll:
         """Return self if the request id is well formed. Raises InvalidId."""

@@ -37,6 +37,7 @@ from perdure.kernel.records import (
     name_key,
     world_key,
 )
+from perdure.kernel.request import WorldRequest
 from perdure.kernel.upkeep import Schedule
 from perdure.kernel.view import Decision, Range, Reads, View, Write
 from perdure.kernel.wake import appended, woken
@@ -190,16 +191,8 @@ class CreateWorld:
 
 
 @dataclass(frozen=True, slots=True)
-class Describe:
+class Describe(WorldRequest):
     """Tell what is known of one world."""
-
-    ref: WorldRef
-
-    once: ClassVar[bool] = False
-
-    @property
-    def stream(self) -> Partition:
-        return self.ref.partition
 
     def reads(self) -> Reads:
         return Reads(peeks=(world_key(self.ref), head_key(self.ref.partition)))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from perdure.kernel import limits, ranges
 from perdure.kernel.batch import StoredBatch, StoredCommand
@@ -14,9 +14,10 @@ from perdure.kernel.errors import Contended, StaleWriter
 from perdure.kernel.ids import Instant, Partition, Seq, Sequence, Tick
 from perdure.kernel.log import LogEntry, log_key
 from perdure.kernel.pages import Page, PageEntry
-from perdure.kernel.places import PageName, WorldRef, after, number
+from perdure.kernel.places import PageName, after, number
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.records import Head, cancelled_key, head_key
+from perdure.kernel.request import WorldRequest
 from perdure.kernel.status import glimpsed_head
 from perdure.kernel.view import Decision, Key, Range, Reads, View
 
@@ -102,7 +103,7 @@ _Batches = dict[tuple[Partition, Seq], StoredBatch]
 
 
 @dataclass(frozen=True, slots=True)
-class DrainDue:
+class DrainDue(WorldRequest):
     """Read what is due at a tick: at most DRAIN_PAGES_MAX pages and DRAIN_COMMANDS_MAX commands.
 
     The head is read before the pages, and sequences that it does not know yet are left
@@ -111,16 +112,9 @@ class DrainDue:
     another has published.
     """
 
-    ref: WorldRef
     tick: Tick
     since: Seq
     """``drained_seq`` of the tick before: what came later was checked by no drain yet."""
-
-    once: ClassVar[bool] = False
-
-    @property
-    def stream(self) -> Partition:
-        return self.ref.partition
 
     def _due(self) -> Range[Page]:
         return Range(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from perdure.kernel import limits
 from perdure.kernel.errors import FenceHeld, Invalid, StaleWriter, Stalled
-from perdure.kernel.ids import Epoch, Holder, Instant, Partition, Tick, checked_id
+from perdure.kernel.ids import Epoch, Holder, Instant, Tick, checked_id
 from perdure.kernel.places import WorldRef
 from perdure.kernel.records import Drain, Fence, Head, Probe, head_key
+from perdure.kernel.request import WorldRequest
 from perdure.kernel.view import Decision, Reads, View
 from perdure.kernel.wake import active_head
 
@@ -39,21 +39,14 @@ class Grip:
 
 
 @dataclass(frozen=True, slots=True)
-class TakeFence:
+class TakeFence(WorldRequest):
     """Become the writer of an active world, if its fence is free, released or expired.
 
     The present holder keeps its epoch, and writes nothing while half of its lease remains.
     """
 
-    ref: WorldRef
     holder: Holder
     lease_ms: int
-
-    once: ClassVar[bool] = False
-
-    @property
-    def stream(self) -> Partition:
-        return self.ref.partition
 
     def reads(self) -> Reads:
         return Reads(keys=(head_key(self.ref.partition),))
@@ -122,18 +115,11 @@ def _drain_of_next_tick(head: Head) -> Drain:
 
 
 @dataclass(frozen=True, slots=True)
-class NameProbe:
+class NameProbe(WorldRequest):
     """Write down what the holder is about to do, so that its death would name the cause."""
 
-    ref: WorldRef
     epoch: Epoch
     probe: Probe
-
-    once: ClassVar[bool] = False
-
-    @property
-    def stream(self) -> Partition:
-        return self.ref.partition
 
     def reads(self) -> Reads:
         return Reads(keys=(head_key(self.ref.partition),))
@@ -147,17 +133,10 @@ class NameProbe:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseFence:
+class ReleaseFence(WorldRequest):
     """Let the fence go, if it is still this holder's. Idempotent."""
 
-    ref: WorldRef
     epoch: Epoch
-
-    once: ClassVar[bool] = False
-
-    @property
-    def stream(self) -> Partition:
-        return self.ref.partition
 
     def reads(self) -> Reads:
         return Reads(keys=(head_key(self.ref.partition),))

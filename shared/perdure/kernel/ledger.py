@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from perdure.kernel.batch import StoredBatch
 from perdure.kernel.errors import Contended
 from perdure.kernel.ids import BatchId, Instant, Partition, Seq
 from perdure.kernel.log import log_key
-from perdure.kernel.places import WorldRef
 from perdure.kernel.records import BatchKey, Head, batch_key, head_key
+from perdure.kernel.request import WorldRequest
 from perdure.kernel.status import (
     CommandStatus,
     Place,
@@ -35,22 +35,15 @@ class LedgerPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class Ledger(WorldRequest):
     """List commands in the order of their admission, with what became of them.
 
     ``after`` is the (seq, index) at which to go on. A page may be short, or empty, before the
     end: so many log entries were looked through.
     """
 
-    ref: WorldRef
     after: tuple[int, int]
     limit: int
-
-    once: ClassVar[bool] = False
-
-    @property
-    def stream(self) -> Partition:
-        return self.ref.partition
 
     def reads(self) -> Reads:
         return Reads(peeks=(head_key(self.ref.partition),))

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from perdure.kernel.ids import Instant, Partition, Seq
+from perdure.kernel.ids import Instant, Seq
 from perdure.kernel.log import LogEntry
-from perdure.kernel.places import WorldRef, after, number
+from perdure.kernel.places import after, number
 from perdure.kernel.records import head_key
+from perdure.kernel.request import WorldRequest
 from perdure.kernel.status import glimpsed_head
 from perdure.kernel.view import Decision, Range, Reads, View
 
 
 @dataclass(frozen=True, slots=True)
-class LogFeed:
+class LogFeed(WorldRequest):
     """Read log entries behind ``after``. A gap ends the answer: the rest is not visible yet."""
 
-    ref: WorldRef
     after: Seq
     limit: int
-
-    once: ClassVar[bool] = False
-
-    @property
-    def stream(self) -> Partition:
-        return self.ref.partition
 
     def _range(self) -> Range[LogEntry]:
         first = f"log/{number(self.after + 1)}"

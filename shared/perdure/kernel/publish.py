@@ -21,7 +21,7 @@ from perdure.kernel.ids import (
     Token,
 )
 from perdure.kernel.pages import Page, PageEntry, page_key
-from perdure.kernel.places import PageName, WorldRef
+from perdure.kernel.places import PageName
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.records import (
     Drain,
@@ -35,6 +35,7 @@ from perdure.kernel.records import (
     manifest_key,
     signature_key,
 )
+from perdure.kernel.request import WorldRequest
 from perdure.kernel.upkeep import Schedule, schedule_key
 from perdure.kernel.view import Decision, Reads, Removed, View, Write
 from perdure.kernel.wake import UNREAD_MS, appended, existing_head, woken
@@ -87,14 +88,13 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(WorldRequest):
     """Make one tick visible: the last step of a tick, and the only one that shows.
 
     It carries what it drained and never queries again. The same publication token is the
     same tick: publishing it twice is publishing it once.
     """
 
-    ref: WorldRef
     tick: Tick
     token: Token
     epoch: Epoch
@@ -116,12 +116,6 @@ class Publish:
     """The schedule's ``next_at`` that this tick answers, if a schedule asked for it."""
     at: Instant = Instant(0)
     """The tick's time, as processors saw it."""
-
-    once: ClassVar[bool] = False
-
-    @property
-    def stream(self) -> Partition:
-        return self.ref.partition
 
     def reads(self) -> Reads:
         world = self.ref.partition

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from perdure.kernel.ids import Instant, Partition
-from perdure.kernel.places import MINUTE_MS, WorldRef, number, wake_partition, wake_sort
+from perdure.kernel.places import MINUTE_MS, number, wake_partition, wake_sort
 from perdure.kernel.records import Head, head_key
+from perdure.kernel.request import WorldRequest
 from perdure.kernel.upkeep import Consumer, Schedule, Wake, consumer_key, schedule_key
 from perdure.kernel.view import Decision, Key, Range, Reads, Removed, View, Write
 from perdure.kernel.wake import UNREAD_MS, hinted
@@ -50,16 +51,8 @@ class Agenda:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadAgenda:
+class ReadAgenda(WorldRequest):
     """Check a hint against the world itself."""
-
-    ref: WorldRef
-
-    once: ClassVar[bool] = False
-
-    @property
-    def stream(self) -> Partition:
-        return self.ref.partition
 
     def reads(self) -> Reads:
         world = self.ref.partition
@@ -77,21 +70,14 @@ class ReadAgenda:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class Rest(WorldRequest):
     """Move a world's hint to when it is next needed, or remove it when nothing is left to do.
 
     A hint leaves only together with a write of the head, so that nobody's lowering of
     ``wake_at`` can be lost.
     """
 
-    ref: WorldRef
     hint: str
-
-    once: ClassVar[bool] = False
-
-    @property
-    def stream(self) -> Partition:
-        return self.ref.partition
 
     def _hint(self) -> Key[Wake]:
         return Key(self.ref.wake, self.hint, Wake)

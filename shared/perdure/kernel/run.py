@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from perdure.kernel.canonical import canonical, digest
 from perdure.kernel.errors import Conflict, Invalid
-from perdure.kernel.ids import Instant, Partition, Tick, checked_id
-from perdure.kernel.places import WorldRef
+from perdure.kernel.ids import Instant, Tick, checked_id
 from perdure.kernel.records import RequestKey, head_key, request_key
+from perdure.kernel.request import WorldRequest
 from perdure.kernel.view import Decision, Reads, View
 from perdure.kernel.wake import active_head
 
@@ -18,18 +18,11 @@ RUN_TICKS_MAX: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class StartRun:
+class StartRun(WorldRequest):
     """Fix the tick that a run of ``ticks`` leads to; the same key leads to the same tick."""
 
-    ref: WorldRef
     request: str
     ticks: int
-
-    once: ClassVar[bool] = False
-
-    @property
-    def stream(self) -> Partition:
-        return self.ref.partition
 
     def checked(self) -> StartRun:
         """Return self if well formed. Raises Invalid kinds."""

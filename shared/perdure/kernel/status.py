@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from perdure.kernel import ranges
 from perdure.kernel.batch import StoredBatch
@@ -35,6 +35,7 @@ from perdure.kernel.records import (
     head_key,
     manifest_key,
 )
+from perdure.kernel.request import WorldRequest
 from perdure.kernel.view import Decision, Reads, View
 from perdure.kernel.wake import existing_head
 
@@ -265,17 +266,10 @@ def _ended(head: Head, place: Place) -> State:
 
 
 @dataclass(frozen=True, slots=True)
-class StatusOf:
+class StatusOf(WorldRequest):
     """Tell what became of one command."""
 
-    ref: WorldRef
     command: CommandId
-
-    once: ClassVar[bool] = False
-
-    @property
-    def stream(self) -> Partition:
-        return self.ref.partition
 
     def reads(self) -> Reads:
         return Reads(peeks=(head_key(self.ref.partition),))
