@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import socket
@@ -51,8 +52,8 @@ GRACE_SECONDS: Final = 5
 )
 def dev(root: Path, port: int, app: str | None, speed: float, template_path: Path | None) -> None:
     """Run every function on loopback, without any cloud."""
-    if speed <= 0:
-        raise click.BadParameter("must be above 0", param_hint="--speed")
+    if not 0 < speed < math.inf:  # not a number is neither
+        raise click.BadParameter("must be above 0 and finite", param_hint="--speed")
     chosen = local(root, app=app)
     load_app(chosen.app)
     made(chosen)
