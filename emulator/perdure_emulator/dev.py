@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import socket
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from types import FrameType
+from typing import Final, NoReturn
 
 import click
 import uvicorn
@@ -19,12 +22,20 @@ from perdure.kernel.errors import InvalidValue, StoreUnavailable
 from perdure.runtime.app import load_app
 from perdure_emulator import schedule, template
 from perdure_emulator.gateway import Gateway
-from perdure_emulator.sandboxes import placed
+from perdure_emulator.sandboxes import Runs, placed
 
 HOST: Final = "127.0.0.1"
 
 GRACE_SECONDS: Final = 5
 """What requests get to finish after Ctrl-C; a long poll is not waited for any longer."""
+
+CLOSE_SECONDS: Final = 10
+"""What functions get after that to come to an end; a thread cannot be killed."""
+
+STDERR: Final = 2
+
+INTERRUPTED: Final = 130
+"""Exit code of an end that waited for nothing. Source: what shells report for Ctrl-C."""
 
 
 @click.command()
@@ -51,17 +62,17 @@ GRACE_SECONDS: Final = 5
 )
 def dev(root: Path, port: int, app: str | None, speed: float, template_path: Path | None) -> None:
     """Run every function on loopback, without any cloud."""
-    if speed <= 0:
-        raise click.BadParameter("must be above 0", param_hint="--speed")
+    if not 0 < speed < math.inf:  # not a number is neither
+        raise click.BadParameter("must be above 0 and finite", param_hint="--speed")
     chosen = local(root, app=app)
     load_app(chosen.app)
     made(chosen)
     os.environ.update(chosen.environment())
     deployment = template.read(template_path or found_template())
     with _bound(port) as listening:
-        # The server takes Ctrl-C over and hands it on when it has finished; then it is done with.
+        # The server takes the first signal; one before it runs, or a second, ends at once.
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: None)
+            signal.signal(number, lambda *_: _end("interrupted"))
         # uvloop where it is installed: a third less time for each request.
         with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:
             runner.run(serve(deployment, listening, speed=speed))
@@ -91,8 +102,7 @@ async def serve(deployment: template.Template, listening: socket.socket, *, spee
             schedules.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await schedules
-        for sandbox in sandboxes.values():
-            await sandbox.close()
+        await _close(sandboxes.values())
 
 
 def found_template() -> Path:
@@ -104,8 +114,25 @@ def found_template() -> Path:
     raise InvalidValue(expected="a template.yaml here or above; --template names one", found="none")
 
 
+async def _close(sandboxes: Iterable[Runs]) -> None:
+    until = asyncio.get_running_loop().time() + CLOSE_SECONDS
+    for sandbox in sandboxes:
+        try:
+            async with asyncio.timeout_at(until):
+                await sandbox.close()
+        except TimeoutError:
+            _end(f"stopped without {sandbox.function.name}, which does not come to an end")
+
+
+def _end(why: str) -> NoReturn:
+    """End the process for good. Nothing is lost: a commit is on disk, or it is none."""
+    # Not print: a signal may have come in the midst of it.
+    os.write(STDERR, f"perdure: {why}; everything acknowledged is on disk\n".encode())
+    os._exit(INTERRUPTED)
+
+
 class _Server(uvicorn.Server):
-    """Says where it listens as soon as it does."""
+    """Says where it listens as soon as it does, and stops at the first signal."""
 
     def __init__(self, config: uvicorn.Config, address: str) -> None:
         super().__init__(config)
@@ -114,6 +141,12 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         click.echo(f"perdure is listening on {self._address}")
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # Not kept, as uvicorn does to raise it again: the first is done with.
+        if self.should_exit:
+            _end("interrupted")
+        self.should_exit = True
 
 
 def _bound(port: int) -> socket.socket:

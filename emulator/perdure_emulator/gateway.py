@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import time
 import urllib.parse
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -12,7 +13,15 @@ import click
 
 from perdure.api.gateway import BODY_BYTES_MAX, http_event
 from perdure.api.problems import internal, problem
-from perdure.kernel.errors import NotFound, StoreUnavailable, TooLarge
+from perdure.kernel.errors import (
+    NotFound,
+    NotPermitted,
+    OutcomeUnknown,
+    PerdureError,
+    StoreUnavailable,
+    TooLarge,
+    shown,
+)
 from perdure_emulator.sandboxes import Runs, TimedOut, request_id
 from perdure_emulator.template import Template
 
@@ -22,6 +31,10 @@ Send = Callable[[Message], Awaitable[None]]
 
 SECONDS_MAX: Final = 30.0
 """Longest an integration may take. Source: API Gateway HTTP API, integration timeout."""
+
+_HOST: Final = r"(?:127(?:\.\d{1,3}){3}|localhost|\[::1\])(?::\d{1,5})?"
+_LOOPBACK_HOST: Final = re.compile(_HOST, re.ASCII | re.IGNORECASE)
+_LOOPBACK_ORIGIN: Final = re.compile(f"https?://{_HOST}", re.ASCII | re.IGNORECASE)
 
 
 class Gateway:
@@ -33,16 +46,20 @@ class Gateway:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "the server speaks HTTP only"
-        body = await _received(receive)
-        if body is None:
-            reply = problem(
-                TooLarge(expected=f"a body of at most {BODY_BYTES_MAX} bytes", found="a larger one")
-            ).event()
-        else:
-            reply = await self._answered(scope, body)
-        await _send(send, reply)
+        await _send(send, await self._checked(scope, receive))
 
-    async def _answered(self, scope: Message, body: bytes) -> dict[str, Any]:
+    async def _checked(self, scope: Message, receive: Receive) -> dict[str, Any]:
+        headers = _headers(scope)
+        try:
+            _check_local(headers)
+            body = await _received(receive)
+        except PerdureError as error:
+            return problem(error).event()
+        return await self._answered(scope, headers, body)
+
+    async def _answered(
+        self, scope: Message, headers: Mapping[str, str], body: bytes
+    ) -> dict[str, Any]:
         method, path = scope["method"], scope["raw_path"].decode("ascii")
         found = self._template.find(method, path)
         if found is None:
@@ -54,7 +71,7 @@ class Gateway:
             method,
             path,
             query=scope["query_string"].decode("ascii"),
-            headers=_headers(scope),
+            headers=headers,
             body=body,
             request_id=request_id(),
             route_key=route.key,
@@ -67,18 +84,33 @@ class Gateway:
         try:
             return await sandbox.invoke(event, seconds_max=seconds_max)
         except TimedOut:
-            return problem(_timed_out(seconds_max)).event()
+            return problem(_timed_out(method, seconds_max)).event()
         except Exception as error:  # noqa: BLE001  # API Gateway answers for any failed function
             click.echo(f"perdure: {sandbox.function.name} failed: {error!r}", err=True)
             return internal().event()
 
 
-def _timed_out(seconds: float) -> StoreUnavailable:
-    return StoreUnavailable(expected=f"an answer within {seconds:.0f} s", found="none")
+def _timed_out(method: str, seconds: float) -> PerdureError:
+    # The function goes on: what it was asked to change it may still change.
+    kind = StoreUnavailable if method == "GET" else OutcomeUnknown
+    return kind(expected=f"an answer within {seconds:.0f} s", found="none")
 
 
-async def _received(receive: Receive) -> bytes | None:
-    """Return the body; None if it is larger than API Gateway takes."""
+def _check_local(headers: Mapping[str, str]) -> None:
+    """Let only this machine's own programs and pages ask. Raises NotPermitted.
+
+    A page of any site may send requests to loopback, by its address, which `Origin` tells, or
+    by a name of the site that leads there, which `Host` tells.
+    """
+    host, origin = headers.get("host", ""), headers.get("origin")
+    if not _LOOPBACK_HOST.fullmatch(host):
+        raise NotPermitted(expected="a loopback name or address as Host", found=shown(host))
+    if origin is not None and not _LOOPBACK_ORIGIN.fullmatch(origin):
+        raise NotPermitted(expected="a page of this machine as Origin", found=shown(origin))
+
+
+async def _received(receive: Receive) -> bytes:
+    """Return the body. Raises TooLarge if it is larger than API Gateway takes."""
     parts: list[bytes] = []
     size, more = 0, True
     while more:
@@ -86,7 +118,9 @@ async def _received(receive: Receive) -> bytes | None:
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > BODY_BYTES_MAX:
-            return None
+            raise TooLarge(
+                expected=f"a body of at most {BODY_BYTES_MAX} bytes", found="a larger one"
+            )
         more = message.get("more_body", False)
     return b"".join(parts)
 

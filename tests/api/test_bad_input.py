@@ -258,3 +258,27 @@ def test_fault_in_a_batch_is_named_by_its_place(call):
 
     assert reply.body["expected"].startswith("commands.1.tick: ")
     assert reply.body["found"] == "'soon'"
+
+
+@pytest.mark.parametrize("body", [["a"], 7, "a", None])
+@pytest.mark.parametrize("path", ["/v1/worlds", COMMANDS])
+def test_body_that_is_no_object_is_told_without_the_words_of_a_library(call, path, body):
+    reply = call("POST", path, text=json.dumps(body))
+
+    assert (reply.status, reply.body["code"]) == (400, "invalid_value")
+    assert reply.body["expected"] == "body: a JSON object"
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (7, "commands.0: a JSON object"),
+        (spawn(components=[]), "commands.0.components: a JSON object"),
+        (spawn(components={"Position": []}), "commands.0.components.Position: a JSON object"),
+    ],
+)
+def test_part_of_a_batch_that_is_no_object_is_told_in_the_same_words(call, command, expected):
+    reply = call("POST", COMMANDS, batch(command))
+
+    assert reply.status == 400
+    assert reply.body["expected"] == expected

@@ -65,3 +65,10 @@ def local(perdure, root) -> Perdure:
 def harbour(local) -> Path:
     """A storage with a world named harbour in it; the directory it is in."""
     assert local("world", "create", "harbour", "--world-id", "harbour").exit_code == 0
+
+
+@pytest.fixture
+def catalog(harbour, root) -> Path:
+    """The catalog file of a storage with a world in it."""
+    (file,) = root.rglob(".perdure-catalog-sqlite.db")
+    return file

@@ -210,6 +210,17 @@ def test_reading_a_directory_without_a_storage_makes_none(local, root):
     assert list(root.iterdir()) == []
 
 
+def test_catalog_that_was_cut_to_nothing_is_not_taken_for_a_storage_without_worlds(local, catalog):
+    catalog.write_bytes(b"")
+
+    run = local("worlds")
+
+    assert run.exit_code == 3
+    assert run.err.startswith("perdure: store_unavailable: ")
+    assert catalog.name in run.err
+    assert catalog.read_bytes() == b""
+
+
 def test_application_that_does_not_exist_is_one_clear_line_and_makes_nothing(perdure, root):
     run = perdure("world", "create", "harbour", "--root", root, "--app", "no.such:app")
 

@@ -8,7 +8,6 @@ import re
 import shutil
 
 import pytest
-from tests.emulator.deployment import refused
 
 from airspace.client import PATIENCE_SECONDS as DEMO_SECONDS
 from perdure.cli.client import PATIENCE_SECONDS as CLI_SECONDS
@@ -105,13 +104,6 @@ def test_landing_in_a_copy_leaves_the_original_alone(landed, perdure, root):
 @pytest.mark.parametrize("patience_seconds", [CLI_SECONDS, DEMO_SECONDS])
 def test_clients_wait_longer_than_a_dead_lander_holds_its_fence(patience_seconds):
     assert patience_seconds * 1_000 > LEASE_MS
-
-
-def test_port_beyond_the_last_one_is_told_in_one_line(tmp_path):
-    run = refused(tmp_path / "root", "--port", "99999")
-
-    assert run.returncode in {1, 2}
-    assert run.stderr.count("\n") == 1
 
 
 def test_cursor_with_an_impossible_place_is_refused(local, root, harbour):

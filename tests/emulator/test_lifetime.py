@@ -118,6 +118,22 @@ def test_newer_schema_is_one_clear_line(tmp_path):
     one_line(refused(tmp_path / "root", "--port", "0"), 1, "newer_schema")
 
 
+@pytest.mark.parametrize("speed", ["nan", "inf", "0", "-1", "-inf", "fast"])
+def test_speed_that_is_none_is_used_wrongly_and_makes_nothing(tmp_path, speed):
+    run = refused(tmp_path / "root", "--port", "0", "--speed", speed)
+
+    one_line(run, 2, "--speed")
+    assert not (tmp_path / "root").exists()
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+def test_port_that_is_none_is_used_wrongly_and_makes_nothing(tmp_path, port):
+    run = refused(tmp_path / "root", "--port", port)
+
+    one_line(run, 2, "--port")
+    assert not (tmp_path / "root").exists()
+
+
 def test_application_that_does_not_exist_is_one_clear_line(tmp_path):
     run = refused(tmp_path / "root", "--port", "0", "--app", "no.such:app")
 

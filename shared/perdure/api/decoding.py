@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from perdure.kernel.errors import InvalidJson, InvalidValue
+from perdure.kernel.errors import InvalidJson, InvalidValue, fault_shown
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -48,7 +48,8 @@ def typed(model: type[M], raw: Any, *, where: str) -> M:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in (where, *first["loc"]))
         raise InvalidValue(
-            expected=f"{place}: {first['msg']}", found=shown(first["input"])
+            expected=f"{place}: {fault_shown(first['type'], first['msg'])}",
+            found=shown(first["input"]),
         ) from None
 
 

@@ -92,12 +92,17 @@ def made(chosen: Settings) -> Settings:
 
 def existing(chosen: Settings) -> Settings:
     """Return ``chosen`` if a local storage is there. Raises StoreUnavailable."""
-    if not catalog_path(chosen).is_file():
-        raise StoreUnavailable(
-            expected=f"a storage in {chosen.root}",
-            found="no such directory" if not chosen.root.is_dir() else "none",
-        )
-    return chosen
+    catalog = catalog_path(chosen)
+    if not chosen.root.is_dir():
+        found = "no such directory"
+    elif not catalog.is_file():
+        found = "none"
+    elif catalog.stat().st_size == 0:
+        # SQLite takes an empty file for a new database: every world would be gone, in silence.
+        found = f"an empty file {catalog.name}"
+    else:
+        return chosen
+    raise StoreUnavailable(expected=f"a storage in {chosen.root}", found=found)
 
 
 async def _store(chosen: Settings) -> Store:

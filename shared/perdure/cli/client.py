@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import quote
@@ -12,6 +13,7 @@ from urllib.parse import quote
 import click
 
 from perdure.cli.lazy import loaded
+from perdure.kernel.errors import PerdureError, Refused, Unavailable
 from perdure.kernel.ids import checked_id
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,12 +49,28 @@ class Client(Protocol):
 
 
 class Answered(Exception):
-    """A problem that was answered: one line, and whether asking later may help."""
+    """A problem that was answered: its code, what was told, and whether asking later may help.
 
-    def __init__(self, problem: Mapping[str, Any], *, may_pass: bool) -> None:
+    ``status`` is the HTTP status, if there is one. It decides only for codes that are not ours.
+    """
+
+    def __init__(self, problem: Mapping[str, Any], *, status: int | None = None) -> None:
         super().__init__(f"{problem['code']}: {problem['detail']}")
-        self.code: str = problem["code"]
-        self.may_pass = may_pass or problem.get("status", 0) >= 500
+        self.code = str(problem["code"])
+        foreign = status is None or status >= 500 or status == HTTPStatus.TOO_MANY_REQUESTS
+        self.may_pass = _MAY_PASS.get(self.code, foreign)
+
+
+def _kinds(family: type[PerdureError]) -> Iterator[type[PerdureError]]:
+    yield family
+    for kind in family.__subclasses__():
+        yield from _kinds(kind)
+
+
+_MAY_PASS: Final[Mapping[str, bool]] = {
+    **{kind.code: False for kind in _kinds(Refused)},
+    **{kind.code: True for kind in _kinds(Unavailable)},
+}
 
 
 def patiently(send: Callable[[], R], pause_of: Callable[[R], str | None]) -> R:

@@ -48,11 +48,10 @@ def submit(
                 reply = client.ask(
                     "POST", path, body={"commands": batch}, key=f"{prefix}-{number:06d}"
                 )
-            except Answered:
-                click.echo(
-                    f"perdure: {number} of {len(batches)} batches are accepted;"
-                    f" to go on: --batch-id {prefix}",
-                    err=True,
+            except Answered as error:
+                error.add_note(
+                    f"{number} of {len(batches)} batches are accepted;"
+                    f" to go on: --batch-id {prefix}"
                 )
                 raise
             receipts += reply["receipts"]

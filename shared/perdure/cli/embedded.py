@@ -76,7 +76,7 @@ class Embedded:
         )
         answer = json.loads(reply["body"])
         if reply["statusCode"] >= 400:
-            raise Answered(answer, may_pass="retry-after" in reply["headers"])
+            raise Answered(answer, status=reply["statusCode"])
         return answer
 
     def close(self) -> None:

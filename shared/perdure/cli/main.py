@@ -48,24 +48,30 @@ def main() -> NoReturn:
         error.show()
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        click.echo(f"perdure: {error.format_message()}", err=True)
+        _tell(error.format_message())
         sys.exit(error.exit_code)
     except click.exceptions.Exit as ended:
         sys.exit(ended.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("perdure: interrupted; nothing that was accepted is lost", err=True)
+        _tell("interrupted; nothing that was accepted is lost")
         sys.exit(130)
     except Answered as error:
-        click.echo(f"perdure: {error}", err=True)
+        _tell(str(error), *getattr(error, "__notes__", ()))
         sys.exit(UNAVAILABLE if error.may_pass else REFUSED)
     except PerdureError as error:
-        click.echo(f"perdure: {error.code}: {error}", err=True)
+        _tell(f"{error.code}: {error}")
         sys.exit(UNAVAILABLE if isinstance(error, Unavailable) else REFUSED)
     except BrokenPipeError:
         # Whoever read the output has seen enough.
         sys.stderr.close()
         sys.exit(0)
     sys.exit(0)
+
+
+def _tell(*parts: str) -> None:
+    """Say in one line on standard error what may have come in many."""
+    lines = [line.strip() for part in parts for line in part.splitlines()]
+    click.echo(f"perdure: {' '.join(filter(None, lines))}", err=True)
 
 
 if __name__ == "__main__":

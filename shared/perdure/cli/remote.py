@@ -52,7 +52,7 @@ class Remote:
             return self._http.request(method, path, **parts)
         except httpx.TransportError as error:
             detail = f"Expected an answer from {self._url}; found {str(error).lower()}."
-            raise Answered({"code": "unavailable", "detail": detail}, may_pass=True) from error
+            raise Answered({"code": "unavailable", "detail": detail}) from error
 
 
 def _decided(reply: httpx.Response) -> Any:
@@ -62,11 +62,10 @@ def _decided(reply: httpx.Response) -> Any:
         answer = None
     if not isinstance(answer, dict):
         detail = f"Expected a JSON object; found HTTP {reply.status_code} without one."
-        raise Answered({"code": "unreadable_answer", "detail": detail}, may_pass=True)
+        raise Answered({"code": "unreadable_answer", "detail": detail})
     if reply.is_error:
         # API Gateway itself answers {"message": …}, without a code.
-        answer.setdefault("status", reply.status_code)
         answer.setdefault("code", "refused_by_the_gateway")
         answer.setdefault("detail", str(answer.get("message", reply.reason_phrase)))
-        raise Answered(answer, may_pass="retry-after" in reply.headers)
+        raise Answered(answer, status=reply.status_code)
     return answer

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from perdure.kernel import limits
 from perdure.kernel.canonical import canonical, digest
-from perdure.kernel.errors import InvalidValue, UnknownComponent, path_shown, shown
+from perdure.kernel.errors import InvalidValue, UnknownComponent, fault_shown, path_shown, shown
 from perdure.kernel.ids import TableId
 
 Logical = Literal["int64", "float64", "bool", "string"]
@@ -187,7 +187,8 @@ def _validated(model: type[Component], values: list[Any]) -> list[dict[str, Any]
         first = error.errors(include_url=False, include_input=True)[0]
         where = path_shown((model.__name__, *first["loc"][1:]))
         raise InvalidValue(
-            expected=f"{where}: {first['msg']}", found=shown(first["input"])
+            expected=f"{where}: {fault_shown(first['type'], first['msg'])}",
+            found=shown(first["input"]),
         ) from error
 
 

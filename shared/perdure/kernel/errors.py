@@ -94,6 +94,14 @@ def path_shown(parts: Iterable[int | str]) -> str:
     )
 
 
+_NO_OBJECT = frozenset({"model_type", "model_attributes_type", "dict_type"})
+
+
+def fault_shown(kind: str, message: str) -> str:
+    """Spell what pydantic expected, without the names of its classes or ours."""
+    return "a JSON object" if kind in _NO_OBJECT else message
+
+
 def code_of(error: type[BaseException]) -> str:
     """Return the code of an error's class: its name in snake_case."""
     return _WORD_START.sub("_", error.__name__).lower()

@@ -14,6 +14,7 @@ from perdure.kernel.errors import (
     InvalidBatch,
     InvalidValue,
     UnknownOperation,
+    fault_shown,
     path_shown,
     shown,
 )
@@ -119,6 +120,9 @@ OPERATIONS: Final[Mapping[str, type[Command]]] = {
     "add_components": AddComponents,
     "remove_components": RemoveComponents,
 }
+_BRANCHES: Final = frozenset({*OPERATIONS, "dict[str,any]"})
+"""Parts of the place of a fault that pydantic adds: which branch of a union it was in."""
+
 COMMANDS: Final[TypeAdapter[list[AnyCommand]]] = TypeAdapter(list[AnyCommand])
 
 
@@ -140,7 +144,7 @@ def _translated(
 ) -> Exception:
     if not where:
         return InvalidBatch(expected="a list of commands", found=type(raw).__name__)
-    place = path_shown(part for part in where if part not in OPERATIONS)
+    place = path_shown(part for part in where if part not in _BRANCHES)
     if kind in {"union_tag_invalid", "union_tag_not_found"}:
         name = found.get("operation") if isinstance(found, Mapping) else None
         if isinstance(name, str) and name in DIRECT_ONLY:
@@ -152,7 +156,9 @@ def _translated(
         return UnknownOperation(
             expected=f"commands.{place}.operation: one of {known}", found=shown(name)
         )
-    return InvalidValue(expected=f"commands.{place}: {message}", found=shown(found))
+    return InvalidValue(
+        expected=f"commands.{place}: {fault_shown(kind, message)}", found=shown(found)
+    )
 
 
 def _by_name(components: Iterable[Component]) -> dict[str, Component]:
