@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
 import time
@@ -85,15 +86,22 @@ class Gateway:
             return await sandbox.invoke(event, seconds_max=seconds_max)
         except TimedOut:
             return problem(_timed_out(method, seconds_max)).event()
+        except asyncio.CancelledError:
+            # The server stops and waits for this request no longer; whoever asked is told.
+            return problem(_late(method, "an answer before the server stopped")).event()
         except Exception as error:  # noqa: BLE001  # API Gateway answers for any failed function
             click.echo(f"perdure: {sandbox.function.name} failed: {error!r}", err=True)
             return internal().event()
 
 
 def _timed_out(method: str, seconds: float) -> PerdureError:
+    return _late(method, f"an answer within {seconds:.0f} s")
+
+
+def _late(method: str, expected: str) -> PerdureError:
     # The function goes on: what it was asked to change it may still change.
     kind = StoreUnavailable if method == "GET" else OutcomeUnknown
-    return kind(expected=f"an answer within {seconds:.0f} s", found="none")
+    return kind(expected=expected, found="none")
 
 
 def _check_local(headers: Mapping[str, str]) -> None:

@@ -37,6 +37,7 @@ def test_function_that_never_returns_is_waited_for_so_long_and_named(tmp_path):
         took = time.monotonic() - began
 
     assert (exit_code, out) == (130, "")
+    assert "Traceback" not in err
     assert err.splitlines()[-1] == (
         "perdure: stopped without TickFunction, which does not come to an end;"
         " everything acknowledged is on disk"

@@ -17,6 +17,7 @@ VAGUE_CLASSES = ("Manager", "Service", "Util", "Utils", "Helper")
 GIVEN_NAMES = {
     "get_command",  # of click's groups
     "get_remaining_time_in_millis",  # of Lambda's context object
+    "handle_exit",  # of uvicorn's server
 }
 BANNED_WORDS = {"lock", "offset", "ordinal", "generation"}
 
