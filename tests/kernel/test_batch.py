@@ -222,7 +222,7 @@ FINGERPRINT = Position.component.fingerprint
         ),
         (Spawn(components={"Nothing": {}}), "unknown_component"),
         (Spawn(OTHER_POSITION(x=0)), "unknown_component"),
-        (Spawn(components={"Position": {"x": "a", "y": 0}}), "invalid_value"),
+        (Spawn(components={"Position": {"x": "a", "y": 0}}), "wrong_type"),
         (AddComponents(Tag(), entity_id=1), OK),
         (RemoveComponents(entity_id=1, components=["Nothing"]), "unknown_component"),
         (RemoveComponents(entity_id=1, components=["Tag", f"Tag@{Tag.component.fingerprint}"]), OK),

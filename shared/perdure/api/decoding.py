@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from perdure.kernel.errors import InvalidJson, InvalidValue, fault_shown
+from perdure.kernel.errors import InvalidJson, InvalidValue, NotFinite, OutOfRange, fault
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -20,8 +20,9 @@ SHOWN_CHARACTERS: Final = 80
 def strict_json(text: bytes) -> Any:
     """Read JSON of which no two readers make different things.
 
-    Raises: InvalidJson for what is no JSON, NaN and infinities (Python's reader takes them),
-    a key given twice in one object, and nesting beyond what the reader can follow.
+    Raises: InvalidJson for what is no JSON, a key given twice in one object, and nesting
+    beyond what the reader can follow; NotFinite for NaN and infinities, which Python's reader
+    takes; OutOfRange.
     """
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
@@ -35,7 +36,7 @@ def strict_json(text: bytes) -> Any:
         raise InvalidJson(expected="JSON of reasonable depth", found="deeper nesting") from None
     except ValueError:
         # The reader itself refuses integers of more than 4,300 digits.
-        raise InvalidJson(
+        raise OutOfRange(
             expected="JSON with integers of 64 bits", found="an integer of thousands of digits"
         ) from None
 
@@ -47,10 +48,7 @@ def typed(model: type[M], raw: Any, *, where: str) -> M:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in (where, *first["loc"]))
-        raise InvalidValue(
-            expected=f"{place}: {fault_shown(first['type'], first['msg'])}",
-            found=shown(first["input"]),
-        ) from None
+        raise fault(first["type"], place, first["msg"], shown(first["input"])) from None
 
 
 def shown(value: Any) -> str:
@@ -102,4 +100,4 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _constant(name: str) -> NoReturn:
-    raise InvalidJson(expected="finite numbers", found=name)
+    raise NotFinite(expected="finite numbers", found=name)

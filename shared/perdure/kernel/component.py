@@ -13,7 +13,14 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from perdure.kernel import limits
 from perdure.kernel.canonical import canonical, digest
-from perdure.kernel.errors import InvalidValue, UnknownComponent, fault_shown, path_shown, shown
+from perdure.kernel.errors import (
+    InvalidValue,
+    OutOfRange,
+    UnknownComponent,
+    fault,
+    path_shown,
+    shown,
+)
 from perdure.kernel.ids import TableId
 
 Logical = Literal["int64", "float64", "bool", "string"]
@@ -186,10 +193,7 @@ def _validated(model: type[Component], values: list[Any]) -> list[dict[str, Any]
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=True)[0]
         where = path_shown((model.__name__, *first["loc"][1:]))
-        raise InvalidValue(
-            expected=f"{where}: {fault_shown(first['type'], first['msg'])}",
-            found=shown(first["input"]),
-        ) from error
+        raise fault(first["type"], where, first["msg"], shown(first["input"])) from error
 
 
 @cache
@@ -203,7 +207,7 @@ def _check_bounds(where: str, held: list[Any]) -> None:
     """Refuse integers and texts that no column can hold. Raises InvalidValue."""
     for value in held:
         if isinstance(value, int) and not limits.INTEGER_MIN <= value <= limits.INTEGER_MAX:
-            raise InvalidValue(expected=f"{where}: an integer of 64 bits", found=shown(value))
+            raise OutOfRange(expected=f"{where}: an integer of 64 bits", found=shown(value))
         if isinstance(value, str) and not value.isascii() and _SURROGATE.search(value):
             raise InvalidValue(expected=f"{where}: text that UTF-8 can hold", found=shown(value))
 

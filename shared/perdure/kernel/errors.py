@@ -5,7 +5,12 @@ PerdureError
 │   ├── Invalid              the request is malformed
 │   │   ├── InvalidId            an id is empty, too long, or holds '/' or control characters
 │   │   ├── InvalidJson          a request's body is not JSON, or JSON that two readers read apart
-│   │   ├── InvalidValue         a component's value is not of its type
+│   │   ├── InvalidValue         a value is not what its place can take
+│   │   │   ├── WrongType            it is of another type
+│   │   │   ├── UnknownField         nothing here has a field of that name
+│   │   │   ├── MissingField         a field that must be there is not
+│   │   │   ├── NotFinite            it is NaN or an infinity
+│   │   │   └── OutOfRange           it is a number beyond the bounds, 64 bits if none are named
 │   │   ├── InvalidBatch         a batch is empty or repeats a command id
 │   │   ├── UnknownOperation     no operation has that name
 │   │   ├── UnknownComponent     no component has that name and fingerprint
@@ -102,6 +107,16 @@ def fault_shown(kind: str, message: str) -> str:
     return "a JSON object" if kind in _NO_OBJECT else message
 
 
+def fault(kind: str, where: str, message: str, found: str) -> InvalidValue:
+    """Return the error for a fault that pydantic found, with the code of its kind."""
+    of = InvalidValue
+    if kind in _FAULTS:
+        of = _FAULTS[kind]
+    elif kind.endswith(("_type", "_parsing", "_from_float")):
+        of = WrongType
+    return of(expected=f"{where}: {fault_shown(kind, message)}", found=found)
+
+
 def code_of(error: type[BaseException]) -> str:
     """Return the code of an error's class: its name in snake_case."""
     return _WORD_START.sub("_", error.__name__).lower()
@@ -130,6 +145,33 @@ class InvalidJson(Invalid): ...
 
 
 class InvalidValue(Invalid): ...
+
+
+class WrongType(InvalidValue): ...
+
+
+class UnknownField(InvalidValue): ...
+
+
+class MissingField(InvalidValue): ...
+
+
+class NotFinite(InvalidValue): ...
+
+
+class OutOfRange(InvalidValue): ...
+
+
+_FAULTS: dict[str, type[InvalidValue]] = {
+    "extra_forbidden": UnknownField,
+    "missing": MissingField,
+    "finite_number": NotFinite,
+    "int_parsing_size": OutOfRange,
+    "greater_than": OutOfRange,
+    "greater_than_equal": OutOfRange,
+    "less_than": OutOfRange,
+    "less_than_equal": OutOfRange,
+}
 
 
 class InvalidBatch(Invalid): ...

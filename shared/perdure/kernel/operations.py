@@ -14,7 +14,7 @@ from perdure.kernel.errors import (
     InvalidBatch,
     InvalidValue,
     UnknownOperation,
-    fault_shown,
+    fault,
     path_shown,
     shown,
 )
@@ -156,9 +156,7 @@ def _translated(
         return UnknownOperation(
             expected=f"commands.{place}.operation: one of {known}", found=shown(name)
         )
-    return InvalidValue(
-        expected=f"commands.{place}: {fault_shown(kind, message)}", found=shown(found)
-    )
+    return fault(kind, f"commands.{place}", message, shown(found))
 
 
 def _by_name(components: Iterable[Component]) -> dict[str, Component]:
