@@ -85,7 +85,7 @@ def built(plan, first=1):
 UNFIT = (
     ("runtime_error", {"strength": 0}),
     ("invalid_value", {"strength": -1}),
-    ("invalid_value", {"dx": "fast"}),
+    ("wrong_type", {"dx": "fast"}),
     ("invalid_value", {"rank": 1}),
 )
 
