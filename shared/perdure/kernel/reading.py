@@ -25,7 +25,7 @@ from perdure.kernel.records import (
     world_key,
 )
 from perdure.kernel.upkeep import consumer_key
-from perdure.kernel.view import Decision, Missing, Range, Reads, View
+from perdure.kernel.view import Decision, Range, Reads, View
 
 PAGE_RECORDS = 500
 """Records one range reads: manifests with inline rows are a few kB each."""
@@ -107,9 +107,7 @@ class FindManifests:
             page = range(self.first, min(self.last, self.first + self.limit - 1) + 1)
         found = {manifest.tick: manifest for manifest in view.find(self._range)}
         keys = [manifest_key(self.partition, Tick(tick)) for tick in page if tick not in found]
-        unseen = tuple(key for key in keys if key not in view.stored)
-        if unseen:
-            raise Missing(Reads(peeks=unseen))
+        view.require(peeks=keys)
         named = [view.peek(key) for key in keys]
         found |= {manifest.tick: manifest for manifest in named if manifest is not None}
         lacking = next((tick for tick in page if tick not in found), None)

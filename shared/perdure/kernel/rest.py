@@ -6,15 +6,13 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from perdure.kernel.ids import Instant, Partition
+from perdure.kernel.landing import CONSUMER
 from perdure.kernel.places import MINUTE_MS, number, wake_partition, wake_sort
 from perdure.kernel.records import Head, head_key
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.upkeep import Consumer, Schedule, Wake, consumer_key, schedule_key
 from perdure.kernel.view import Decision, Key, Range, Reads, Removed, View, Write
 from perdure.kernel.wake import UNREAD_MS, hinted
-
-LANDING = "landing"
-"""The consumer that copies published rows into the lake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class ReadAgenda(WorldRequest):
 
     def reads(self) -> Reads:
         world = self.ref.partition
-        return Reads(peeks=(head_key(world), schedule_key(world), consumer_key(world, LANDING)))
+        return Reads(peeks=(head_key(world), schedule_key(world), consumer_key(world, CONSUMER)))
 
     def decide(self, view: View, now: Instant) -> Decision[Agenda]:
         world = self.ref.partition
@@ -65,7 +63,7 @@ class ReadAgenda(WorldRequest):
             return Decision(Agenda(None, unlanded=False))
         schedule = view.peek(schedule_key(world))
         due = head.status == "active" and schedule is not None and schedule.next_at <= now
-        unlanded = _unlanded(head, view.peek(consumer_key(world, LANDING)))
+        unlanded = _unlanded(head, view.peek(consumer_key(world, CONSUMER)))
         return Decision(Agenda(schedule.next_at if due and schedule else None, unlanded))
 
 
@@ -88,7 +86,7 @@ class Rest(WorldRequest):
             keys=(
                 head_key(world),
                 schedule_key(world),
-                consumer_key(world, LANDING),
+                consumer_key(world, CONSUMER),
                 self._hint(),
             )
         )
@@ -98,7 +96,7 @@ class Rest(WorldRequest):
         head = view.get(head_key(world))
         found = view.get(self._hint())
         schedule = view.get(schedule_key(world))
-        landing = view.get(consumer_key(world, LANDING))
+        landing = view.get(consumer_key(world, CONSUMER))
         if head is None:
             return Decision(None)
         wanted = _wanted(head, schedule, landing, now)

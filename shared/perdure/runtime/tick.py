@@ -30,6 +30,7 @@ from perdure.runtime.apply import OnFailure, Outcome, apply_drained
 from perdure.runtime.compute import Computed, HookFailure, TickFacts, compute, tell
 from perdure.runtime.ports import Executes
 from perdure.runtime.rebuild import Warm, rebuild
+from perdure.runtime.steady import steadily
 
 WARM_WORLDS_MAX: Final = 16
 """Worlds whose state a process keeps between ticks."""
@@ -166,13 +167,9 @@ class Ticker:
         return await rebuild(self._means.authority, self._means.objects, ref, found.world, head)
 
     async def _drained(self, ref: WorldRef, tick: Tick, since: Seq) -> Drained:
+        means = self._means
         request = DrainDue(ref, tick, since)
-        for attempt in range(DRAIN_TRIES - 1):
-            try:
-                return await self._means.authority.execute(request)
-            except Contended:
-                await self._means.pause(0.005 * 2**attempt)
-        return await self._means.authority.execute(request)
+        return await steadily(means.authority, request, tries=DRAIN_TRIES, pause=means.pause)
 
     async def _publish(self, request: Publish) -> Published:
         """Publish until it is known whether it happened, or the fence has run out.

@@ -15,7 +15,7 @@ from perdure.kernel.batch import prepared, split
 from perdure.kernel.cancel import Cancel, CancelAll, CancelledAll
 from perdure.kernel.component import Registry
 from perdure.kernel.create import CreateWorld, Describe, Discover, WorldInfo
-from perdure.kernel.errors import Contended, Invalid, TooLarge, Unavailable, shown
+from perdure.kernel.errors import Invalid, TooLarge, Unavailable, shown
 from perdure.kernel.ids import (
     BatchId,
     CommandId,
@@ -35,6 +35,7 @@ from perdure.kernel.records import WriterMode
 from perdure.kernel.status import CommandState, CommandStatus, StatusOf
 from perdure.kernel.view import Request
 from perdure.runtime.ports import Executes
+from perdure.runtime.steady import steadily
 
 T = TypeVar("T")
 
@@ -226,12 +227,7 @@ class Worlds:
 
     async def _steady(self, request: Request[T]) -> T:
         """Execute a reading that may meet a half-visible commit: look again, a few times."""
-        for attempt in range(TORN_TRIES - 1):
-            try:
-                return await self._authority.execute(request)
-            except Contended:
-                await self._pause(0.005 * 2**attempt)
-        return await self._authority.execute(request)
+        return await steadily(self._authority, request, tries=TORN_TRIES, pause=self._pause)
 
 
 def _limited(limit: int) -> int:
