@@ -271,3 +271,18 @@ def test_a_table_is_written_down_once_and_never_as_another():
     with pytest.raises(SchemaMismatch):
         paper.ask(RegisterSignature(signature(("position__x", "int64", False))))
     assert paper.held(held.key) == held
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 1_000])
+def test_a_tick_that_leaves_one_out_is_refused_and_writes_nothing(ahead):
+    world = World()
+    world.ticks(2)
+    request = world.publishing(world.drain(), world.take())
+    skipping = replace(request, tick=request.tick + ahead)
+    before = dict(world.paper.stored)
+
+    with pytest.raises(StaleWriter, match="tick 2 next"):
+        world.paper.ask(skipping)
+
+    assert world.paper.stored == before
+    assert world.paper.ask(request).manifest.tick == 2
