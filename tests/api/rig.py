@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from perdure.api import routes_about, routes_commands, routes_worlds
+from perdure.api import faces
 from perdure.api.gateway import http_event
 from perdure.api.ports import Api
 from perdure.api.sandbox import Sandbox
@@ -121,8 +121,7 @@ def sandbox_on(store: MemoryStore, pauses: list[float]) -> Sandbox[Api]:
     async def opening() -> AsyncIterator[Api]:
         yield Api(worlds_on(store), pause)
 
-    routes = (*routes_worlds.ROUTES, *routes_commands.ROUTES, *routes_about.ROUTES)
-    return Sandbox(opening, routes)
+    return Sandbox(opening, faces.API)
 
 
 def spawn(**fields: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from perdure.api.problems import problem, status_of
 from perdure.kernel import errors
 from perdure.kernel.errors import PerdureError, Refused, Unavailable
 
-INSIDE = {"schema_mismatch", "newer_schema", "corrupt"}
+INSIDE = {"schema_mismatch", "newer_schema", "corrupt", "corrupt_lineage", "missing_run"}
 """Refusals that are no fault of the caller."""
 
 

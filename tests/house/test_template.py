@@ -15,6 +15,8 @@ import yaml
 from tests.house.sources import ROOT
 
 import perdure.api
+from perdure.api import faces
+from perdure.api.operations import LEAST_ROLE
 
 # One worker runs this module, so the environment below is made once.
 pytestmark = pytest.mark.xdist_group("sam")
@@ -26,21 +28,11 @@ PERMISSIONS = {
     "TickRole": {"AuthorityRead", "AuthorityCommit", "LakeRead", "LakePut"},
     "LandRole": {"AuthorityRead", "AuthorityCommit", "LakeRead", "LakePut", "LakeLand"},
 }
+FACES = {"Api": faces.API, "Query": faces.QUERY, "Tick": faces.TICK, "Land": faces.LAND}
 ROUTES = {
-    "GET /healthz": "Api",
-    "GET /openapi.json": "Api",
-    "GET /v1/worlds": "Api",
-    "POST /v1/worlds": "Api",
-    "GET /v1/worlds/{world}": "Api",
-    "GET /v1/worlds/{world}/commands": "Api",
-    "POST /v1/worlds/{world}/commands": "Api",
-    "DELETE /v1/worlds/{world}/commands": "Api",
-    "GET /v1/worlds/{world}/commands/{command}": "Api",
-    "DELETE /v1/worlds/{world}/commands/{command}": "Api",
-    "GET /v1/worlds/{world}/log": "Api",
-    "GET /v1/worlds/{world}/entities": "Query",
-    "POST /v1/worlds/{world}/tick": "Tick",
-    "POST /v1/land": "Land",
+    f"{route.method} {route.path.replace('<', '{').replace('>', '}')}": function
+    for function, routes in FACES.items()
+    for route in routes
 }
 
 
@@ -167,15 +159,24 @@ def test_routes_are_the_published_ones_and_none_is_open(resources):
     assert {route["AuthorizationType"] for route in routes} == {"AWS_IAM"}
 
 
-def test_each_route_of_the_template_is_answered_and_each_that_is_answered_is_there():
-    answered = [
-        f"{route.method} {route.path.replace('<', '{').replace('>', '}')}"
+def test_each_route_is_answered_by_one_function():
+    declared = [
+        route
         for module in pkgutil.iter_modules(perdure.api.__path__, "perdure.api.")
         if module.name.startswith("perdure.api.routes_")
         for route in importlib.import_module(module.name).ROUTES
     ]
 
-    assert sorted(answered) == sorted(ROUTES)
+    answered = [route for routes in FACES.values() for route in routes]
+
+    assert len(answered) == len(ROUTES) == len(declared)
+    assert {id(route) for route in answered} == {id(route) for route in declared}
+
+
+def test_each_route_asks_for_an_operation_of_the_table():
+    asked = {route.operation for routes in FACES.values() for route in routes}
+
+    assert asked <= set(LEAST_ROLE)
 
 
 def test_records_survive_mistakes(resources):

@@ -15,6 +15,8 @@ from perdure.kernel.errors import (
     NotPermitted,
     WorldClosing,
     WorldDestroyed,
+    WorldMoved,
+    WorldMoving,
 )
 from perdure.kernel.ids import BatchId, CommandId, Holder, Sequence, WorldId
 from perdure.kernel.operations import Spawn
@@ -152,8 +154,8 @@ def test_an_admission_seen_in_part_is_not_refused_for_its_own_commands():
     ("status", "verdict"),
     [
         ("closing", WorldClosing),
-        ("moving", WorldClosing),
-        ("moved", WorldClosing),
+        ("moving", WorldMoving),
+        ("moved", WorldMoved),
         ("destroyed", WorldDestroyed),
     ],
 )

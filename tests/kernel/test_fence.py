@@ -14,6 +14,7 @@ from perdure.kernel.errors import (
     StaleWriter,
     Stalled,
     WorldClosing,
+    WorldMoved,
     WorldDestroyed,
 )
 from perdure.kernel.fence import NameProbe, ReleaseFence, TakeFence
@@ -111,7 +112,7 @@ def test_a_lease_of_a_wrong_clock_counts_as_run_out():
 
 @pytest.mark.parametrize(
     ("status", "verdict"),
-    [("closing", WorldClosing), ("destroyed", WorldDestroyed), ("moved", WorldClosing)],
+    [("closing", WorldClosing), ("destroyed", WorldDestroyed), ("moved", WorldMoved)],
 )
 def test_only_an_active_worlds_fence_is_taken(status, verdict):
     world = World()

@@ -49,6 +49,8 @@ def longest_head():
             culprits=((sequence, 1_000),) * limits.CULPRITS_MAX,
         ),
         wake_at=Instant(LONG),
+        required=limits.REQUIRED_CONSUMERS_MAX,
+        configured=limits.CONFIGURATIONS_MAX,
     )
 
 

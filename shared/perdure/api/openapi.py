@@ -13,25 +13,11 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
 from aws_lambda_powertools.event_handler.openapi import params
 from pydantic import BaseModel
 
-from perdure.api import (
-    routes_about,
-    routes_commands,
-    routes_entities,
-    routes_land,
-    routes_tick,
-    routes_worlds,
-)
+from perdure.api import faces
 from perdure.api.problems import CONTENT_TYPE, Problem
 from perdure.api.routing import Route
 
-ROUTES: tuple[Route[Any], ...] = (
-    *routes_worlds.ROUTES,
-    *routes_commands.ROUTES,
-    *routes_entities.ROUTES,
-    *routes_tick.ROUTES,
-    *routes_land.ROUTES,
-    *routes_about.ROUTES,
-)
+ROUTES: tuple[Route[Any], ...] = (*faces.API, *faces.LAKE)
 
 
 def document(routes: Iterable[Route[Any]] = ROUTES) -> str:

@@ -28,6 +28,7 @@ _STATUS: Final[Mapping[type[PerdureError], HTTPStatus]] = {
     errors.NotFound: HTTPStatus.NOT_FOUND,
     errors.NotPublished: HTTPStatus.NOT_FOUND,
     errors.WorldDestroyed: HTTPStatus.GONE,
+    errors.WorldMoved: HTTPStatus.GONE,
     errors.StaleWriter: HTTPStatus.PRECONDITION_FAILED,
     errors.NotPermitted: HTTPStatus.FORBIDDEN,
     errors.Unauthenticated: HTTPStatus.UNAUTHORIZED,
@@ -37,6 +38,7 @@ _STATUS: Final[Mapping[type[PerdureError], HTTPStatus]] = {
     errors.Refused: HTTPStatus.CONFLICT,
     errors.Contended: HTTPStatus.TOO_MANY_REQUESTS,
     errors.FenceHeld: HTTPStatus.CONFLICT,
+    errors.QuotaExceeded: HTTPStatus.TOO_MANY_REQUESTS,
     errors.TickFailed: HTTPStatus.INTERNAL_SERVER_ERROR,
     errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
 }
@@ -75,8 +77,14 @@ def problem(error: PerdureError, *, status: HTTPStatus | None = None) -> Answer:
         members["batch_id"] = error.batch_id
     headers = {}
     if isinstance(error, errors.Unavailable) and not isinstance(error, errors.TickFailed):
-        headers["retry-after"] = str(RETRY_AFTER_SECONDS)
+        headers["retry-after"] = str(_retry_after_seconds(error))
     return Answer(status, to_json(members), content_type=CONTENT_TYPE, headers=headers)
+
+
+def _retry_after_seconds(error: errors.Unavailable) -> int:
+    if isinstance(error, errors.QuotaExceeded):
+        return max(RETRY_AFTER_SECONDS, -(-error.retry_after_ms // 1_000))
+    return RETRY_AFTER_SECONDS
 
 
 def internal() -> Answer:

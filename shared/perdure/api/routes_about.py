@@ -11,13 +11,13 @@ from perdure.api.ports import Api
 from perdure.api.routing import Route, route
 
 
-@route("GET", "/healthz", reply=models.Health)
+@route("GET", "/healthz", operation="tell_health", reply=models.Health)
 async def tell_health(_: Api) -> dict[str, str]:
     """Tell that the function answers and could open its storage."""
     return {"status": "ok"}
 
 
-@route("GET", "/openapi.json", reply=models.OpenApi)
+@route("GET", "/openapi.json", operation="describe_interface", reply=models.OpenApi)
 async def describe_interface(_: Api) -> Answer:
     """Describe every route of the interface."""
     # By name, so that nobody else waits for Powertools' models of the specification.

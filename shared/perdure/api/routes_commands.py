@@ -18,7 +18,13 @@ ORIGIN: Final = "http"
 """Where a command came from, as the log tells."""
 
 
-@route("POST", "/v1/worlds/<world>/commands", reply=models.Submitted, status=202)
+@route(
+    "POST",
+    "/v1/worlds/<world>/commands",
+    operation="submit_commands",
+    reply=models.Submitted,
+    status=202,
+)
 async def submit_commands(
     api: Api, world: str, body: models.SubmitCommands, request: Request
 ) -> dict[str, Any]:
@@ -52,7 +58,7 @@ async def submit_commands(
     }
 
 
-@route("GET", "/v1/worlds/<world>/commands", reply=models.Commands)
+@route("GET", "/v1/worlds/<world>/commands", operation="list_commands", reply=models.Commands)
 async def list_commands(api: Api, world: str, query: models.Paging) -> dict[str, Any]:
     """List the commands of a world with their status, in the order of admission."""
     scope = f"commands {world}"
@@ -62,19 +68,31 @@ async def list_commands(api: Api, world: str, query: models.Paging) -> dict[str,
     return page if more is None else {**page, "next": cursor(scope, more)}
 
 
-@route("GET", "/v1/worlds/<world>/commands/<command>", reply=models.Command)
+@route(
+    "GET", "/v1/worlds/<world>/commands/<command>", operation="get_command", reply=models.Command
+)
 async def describe_command(api: Api, world: str, command: str) -> dict[str, Any]:
     """Tell what became of a command."""
     return asdict(await api.worlds.command(world, command))
 
 
-@route("DELETE", "/v1/worlds/<world>/commands/<command>", reply=models.Command)
+@route(
+    "DELETE",
+    "/v1/worlds/<world>/commands/<command>",
+    operation="cancel_command",
+    reply=models.Command,
+)
 async def cancel_command(api: Api, world: str, command: str) -> dict[str, Any]:
     """Cancel a command that is still open."""
     return asdict(await api.worlds.cancel(world, command))
 
 
-@route("DELETE", "/v1/worlds/<world>/commands", reply=models.CancelledAll)
+@route(
+    "DELETE",
+    "/v1/worlds/<world>/commands",
+    operation="cancel_all_commands",
+    reply=models.CancelledAll,
+)
 async def cancel_commands(api: Api, world: str, request: Request) -> dict[str, Any]:
     """Cancel every command that is open now. Needs an Idempotency-Key."""
     key = header(request.headers, IDEMPOTENCY_KEY)

@@ -18,7 +18,7 @@ HTTP_MS_MAX: Final = 29_000
 """Longest an HTTP answer takes. Source: API Gateway HTTP API, integration timeout, 30 s."""
 
 
-@route("POST", "/v1/worlds/<world>/tick", reply=models.Ticked)
+@route("POST", "/v1/worlds/<world>/tick", operation="run_ticks", reply=models.Ticked)
 async def run_ticks(
     ports: TickPorts, world: str, body: models.RunTicks, request: Request
 ) -> dict[str, Any]:

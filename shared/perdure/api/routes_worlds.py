@@ -24,7 +24,7 @@ POLL_SECONDS: Final = 0.25
 """Between two looks at a log that somebody waits for."""
 
 
-@route("POST", "/v1/worlds", reply=models.World, status=201)
+@route("POST", "/v1/worlds", operation="create_world", reply=models.World, status=201)
 async def create_world(api: Api, body: models.CreateWorld) -> dict[str, Any]:
     """Create a world. The same id with the same identity changes nothing."""
     if body.every is not None and body.every_ms is not None:
@@ -36,7 +36,7 @@ async def create_world(api: Api, body: models.CreateWorld) -> dict[str, Any]:
     return asdict(info)
 
 
-@route("GET", "/v1/worlds", reply=models.Worlds)
+@route("GET", "/v1/worlds", operation="discover_worlds", reply=models.Worlds)
 async def list_worlds(api: Api, query: models.Paging) -> dict[str, Any]:
     """List the worlds of the storage, by id."""
     after = resumed(query.next, scope="worlds")
@@ -45,13 +45,13 @@ async def list_worlds(api: Api, query: models.Paging) -> dict[str, Any]:
     return page if more is None else {**page, "next": cursor("worlds", more)}
 
 
-@route("GET", "/v1/worlds/<world>", reply=models.World)
+@route("GET", "/v1/worlds/<world>", operation="get_world_info", reply=models.World)
 async def describe_world(api: Api, world: str) -> dict[str, Any]:
     """Tell what is known of one world."""
     return asdict(await api.worlds.describe(world))
 
 
-@route("GET", "/v1/worlds/<world>/log", reply=models.LogPage)
+@route("GET", "/v1/worlds/<world>/log", operation="read_log", reply=models.LogPage)
 async def read_log(api: Api, world: str, query: models.Log) -> Answer:
     """Read the log behind ``after``; with ``wait``, wait so long for a first entry."""
     entries = await api.worlds.log(world, query.after, query.limit)

@@ -40,6 +40,8 @@ class Route(Generic[P]):
     method: str
     path: str
     """Parameters in angle brackets, as Powertools wants them."""
+    operation: str
+    """What is asked for, by its name in the table of operations."""
     status: int
     reply: type[BaseModel]
     run: Callable[..., Awaitable[Any]]
@@ -74,7 +76,7 @@ class Found:
 
 
 def route(
-    method: str, path: str, *, reply: type[BaseModel], status: int = 200
+    method: str, path: str, *, operation: str, reply: type[BaseModel], status: int = 200
 ) -> Callable[[Callable[..., Awaitable[Any]]], Route[Any]]:
     """Declare a route. The coroutine's signature says what it takes.
 
@@ -88,6 +90,7 @@ def route(
         return Route(
             method=method,
             path=path,
+            operation=operation,
             status=status,
             reply=reply,
             run=run,

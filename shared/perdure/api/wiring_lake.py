@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
-from perdure.api import routes_entities, routes_land, routes_tick
+from perdure.api import faces
 from perdure.api.ports import DueRan
 from perdure.api.sandbox import Sandbox
 from perdure.api.settings import Settings, settings
@@ -55,8 +55,7 @@ async def lake(chosen: Settings | None = None) -> AsyncIterator[LakePorts]:
 
 def everything(chosen: Settings) -> Sandbox[LakePorts]:
     """Return a sandbox with every route that needs Arrow, for a caller in this process."""
-    routes = (*routes_entities.ROUTES, *routes_tick.ROUTES, *routes_land.ROUTES)
-    return Sandbox(partial(lake, chosen), routes, reply_bytes_max=sys.maxsize)
+    return Sandbox(partial(lake, chosen), faces.LAKE, reply_bytes_max=sys.maxsize)
 
 
 @dataclass(frozen=True)

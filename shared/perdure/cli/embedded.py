@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from perdure.api import models, routes_about, routes_commands, routes_worlds
+from perdure.api import faces, models
 from perdure.api.gateway import http_event
 from perdure.api.sandbox import Sandbox
 from perdure.api.settings import local
@@ -22,9 +22,6 @@ from perdure.runtime.app import load_app
 
 SLICE_SECONDS: Final = 5.0
 """What one call of a run of ticks may take, so that progress is seen."""
-
-LAKE: Final = ("/entities", "/tick", "/land")
-"""Ends of the paths whose routes need Arrow."""
 
 
 class Context:
@@ -69,7 +66,8 @@ class Embedded:
             body=b"" if body is None else json.dumps(body).encode(),
             request_id=str(uuid.uuid4()),
         )
-        sandbox = self._lake_side() if path.endswith(LAKE) else self._thin_side()
+        needs_arrow = faces.is_of(faces.LAKE, method, path)
+        sandbox = self._lake_side() if needs_arrow else self._thin_side()
         reply = patiently(
             lambda: sandbox.interruptible(event, Context()),
             lambda answered: answered["headers"].get("retry-after"),
@@ -86,8 +84,8 @@ class Embedded:
 
     def _thin_side(self) -> Sandbox[Any]:
         if self._thin is None:
-            routes = (*routes_worlds.ROUTES, *routes_commands.ROUTES, *routes_about.ROUTES)
-            self._thin = Sandbox(partial(api, self._settings), routes, reply_bytes_max=sys.maxsize)
+            opening = partial(api, self._settings)
+            self._thin = Sandbox(opening, faces.API, reply_bytes_max=sys.maxsize)
         return self._thin
 
     def _lake_side(self) -> Sandbox[Any]:

@@ -14,6 +14,9 @@ PerdureError
 │   │   ├── InvalidBatch         a batch is empty or repeats a command id
 │   │   ├── UnknownOperation     no operation has that name
 │   │   ├── UnknownComponent     no component has that name and fingerprint
+│   │   ├── UnknownProcessor     the application has no processor of that name
+│   │   ├── UnknownHook          the application has no hook of that name
+│   │   ├── UnknownResource      the application has no resource of that name
 │   │   ├── DirectOnly           the operation cannot be deferred to a tick
 │   │   ├── InvalidFilter        a query's `where` does not say what it must
 │   │   └── TooLarge             the request exceeds a published limit
@@ -29,6 +32,14 @@ PerdureError
 │   ├── NotCancellable       the command is settled, or was cancelled before
 │   ├── WorldClosing         the world is being destroyed
 │   ├── WorldDestroyed       the world is destroyed
+│   ├── WorldMoving          the world is being moved to another storage
+│   ├── WorldMoved           the world lives in another storage by now
+│   ├── NotResumable         a private world: nobody but its first holder may write it
+│   ├── UnknownWriterMode    the world's writer mode is none that this version knows
+│   ├── DriftedComponent     living entities have a component whose schema has changed since
+│   ├── TooManyPending       more open commands than a fork can copy at once
+│   ├── NotQuiescent         something is still open that must be settled first
+│   ├── NotEmpty             the destination holds something already
 │   ├── StaleWriter          a newer writer holds the fence
 │   ├── DrainStale           what a tick drained has changed: drain again
 │   ├── NotPermitted         the role may not do this
@@ -36,10 +47,14 @@ PerdureError
 │   ├── SchemaMismatch       a table is not what its catalog record says
 │   ├── NewerSchema          the store was written by a newer version
 │   └── Corrupt              stored bytes do not match their digest
+│       ├── CorruptLineage       the ancestors of a fork do not fit together
+│       └── MissingRun           the world has no run id, or none that is a UUIDv7
 └── Unavailable          it was not decided, or not done; asking again may help
     ├── Contended            lost too many races in a row
     ├── FenceHeld            another writer holds the fence and its lease runs
     ├── Stalled              every writer of the next tick died; it is tried again later
+    ├── ConsumerBehind       a required consumer has not read what must not be overtaken
+    ├── QuotaExceeded        the actor has spent what it may in this window of time
     ├── OutcomeUnknown       a commit may or may not have happened
     ├── StoreUnavailable     the store does not answer
     └── TickFailed           a processor failed; nothing was published
@@ -183,6 +198,15 @@ class UnknownOperation(Invalid): ...
 class UnknownComponent(Invalid): ...
 
 
+class UnknownProcessor(Invalid): ...
+
+
+class UnknownHook(Invalid): ...
+
+
+class UnknownResource(Invalid): ...
+
+
 class DirectOnly(Invalid): ...
 
 
@@ -228,6 +252,30 @@ class WorldClosing(Refused): ...
 class WorldDestroyed(Refused): ...
 
 
+class WorldMoving(Refused): ...
+
+
+class WorldMoved(Refused): ...
+
+
+class NotResumable(Refused): ...
+
+
+class UnknownWriterMode(Refused): ...
+
+
+class DriftedComponent(Refused): ...
+
+
+class TooManyPending(Refused): ...
+
+
+class NotQuiescent(Refused): ...
+
+
+class NotEmpty(Refused): ...
+
+
 class StaleWriter(Refused): ...
 
 
@@ -249,6 +297,12 @@ class NewerSchema(Refused): ...
 class Corrupt(Refused): ...
 
 
+class CorruptLineage(Corrupt): ...
+
+
+class MissingRun(Corrupt): ...
+
+
 class Contended(Unavailable): ...
 
 
@@ -256,6 +310,15 @@ class FenceHeld(Unavailable): ...
 
 
 class Stalled(Unavailable): ...
+
+
+class ConsumerBehind(Unavailable): ...
+
+
+class QuotaExceeded(Unavailable):
+    """The actor has spent what it may; ``retry_after_ms`` says when it may again."""
+
+    retry_after_ms: int = 0
 
 
 class OutcomeUnknown(Unavailable): ...

@@ -113,7 +113,7 @@ further ahead than this was written by a wrong clock and counts as expired."""
 PROBE_FROM_STARTS: Final = 3
 """Deaths of a tick's writers from which the writer names what it is about to apply."""
 
-CULPRITS_MAX: Final = 4
+CULPRITS_MAX: Final = 3
 """Commands of one tick that are remembered as deadly. Source: HEAD_BYTES_MAX; each costs its
 tick several writers, between which a stalled world waits."""
 
@@ -122,6 +122,12 @@ STALLED_FROM_STARTS: Final = 6
 
 INLINE_ROWS_BYTES_MAX: Final = 4_096
 """Canonical bytes up to which a table's rows of one tick ride in the manifest itself."""
+
+REQUIRED_CONSUMERS_MAX: Final = 4
+"""Consumers that may hold a world's ticks: each is looked at before every tick."""
+
+CONFIGURATIONS_MAX: Final = 1_000_000
+"""Times a world's choice of processors, hooks and resources may change. Source: HEAD_BYTES_MAX."""
 
 CHECKPOINT_TICKS: Final = 64
 """Ticks after which a world writes a checkpoint: the manifests a cold process reads to resume,

@@ -18,7 +18,17 @@ from perdure.kernel.record import Record
 from perdure.kernel.view import Key
 
 EntryKind = Literal[
-    "created", "admitted", "cancelled", "cancelled_all", "published", "closing", "destroyed"
+    "created",
+    "forked",
+    "admitted",
+    "cancelled",
+    "cancelled_all",
+    "published",
+    "configured",
+    "closing",
+    "destroyed",
+    "moving",
+    "moved",
 ]
 
 _ENTRY: Final = re.compile(

@@ -154,6 +154,12 @@ class Head(Record):
     checkpoint: Tick = NO_TICK
     drain: Drain = field(default_factory=Drain)
     wake_at: Instant | None = None
+    required: int = 0
+    """How many consumers must have read the last tick's entry before the next is published;
+    the record `required` names them."""
+
+    configured: int = 0
+    """Times that the world's own choice of processors, hooks and resources has changed."""
 
     @property
     def key(self) -> Key[Head]:

@@ -23,6 +23,17 @@ class Consumer(Record):
         return consumer_key(self.partition, self.name)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Required(Record):
+    """Consumers that hold the next tick, and the end of the world, until they have read so far."""
+
+    names: tuple[str, ...]
+
+    @property
+    def key(self) -> Key[Required]:
+        return required_key(self.partition)
+
+
 MissedTicks = Literal["coalesce", "skip", "catch_up"]
 
 
@@ -55,6 +66,10 @@ class Wake(Record):
 
 def consumer_key(world: Partition, name: str) -> Key[Consumer]:
     return Key(world, f"consumer/{name}", Consumer)
+
+
+def required_key(world: Partition) -> Key[Required]:
+    return Key(world, "required", Required)
 
 
 def schedule_key(world: Partition) -> Key[Schedule]:

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from perdure.kernel.errors import NotFound, WorldClosing, WorldDestroyed
+from perdure.kernel.errors import (
+    NotFound,
+    PerdureError,
+    WorldClosing,
+    WorldDestroyed,
+    WorldMoved,
+    WorldMoving,
+)
 from perdure.kernel.ids import Instant, Seq
 from perdure.kernel.log import EntryKind, LogEntry
 from perdure.kernel.places import MINUTE_MS, WorldRef, wake_sort
-from perdure.kernel.records import Head, head_key
+from perdure.kernel.records import Head, Status, head_key
 from perdure.kernel.upkeep import Wake
 from perdure.kernel.view import View, Write
 
 UNREAD_MS: Final = MINUTE_MS
 """A log entry waits at most so long before a consumer is woken for it."""
+
+
+_INACTIVE: Final[Mapping[Status, type[PerdureError]]] = {
+    "closing": WorldClosing,
+    "destroyed": WorldDestroyed,
+    "moving": WorldMoving,
+    "moved": WorldMoved,
+}
 
 
 def existing_head(view: View, ref: WorldRef) -> Head:
@@ -26,12 +42,15 @@ def existing_head(view: View, ref: WorldRef) -> Head:
 
 
 def active_head(view: View, ref: WorldRef) -> Head:
-    """Return the head of an active world. Raises NotFound, WorldClosing, WorldDestroyed."""
+    """Return the head of an active world.
+
+    Raises: NotFound, WorldClosing, WorldDestroyed, WorldMoving, WorldMoved.
+    """
     head = existing_head(view, ref)
-    if head.status == "destroyed":
-        raise WorldDestroyed(expected="an active world", found=f"{ref.world!r} is destroyed")
     if head.status != "active":
-        raise WorldClosing(expected="an active world", found=f"{ref.world!r} is {head.status}")
+        raise _INACTIVE[head.status](
+            expected="an active world", found=f"{ref.world!r} is {head.status}"
+        )
     return head
 
 

@@ -1,0 +1,47 @@
+"""Faces: which routes each function answers.
+
+None of these modules needs Arrow to be imported: what they ask for comes through ports.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from perdure.api import (
+    routes_about,
+    routes_commands,
+    routes_entities,
+    routes_land,
+    routes_tick,
+    routes_worlds,
+)
+from perdure.api.routing import Route
+
+API: Final[tuple[Route[Any], ...]] = (
+    *routes_worlds.ROUTES,
+    *routes_commands.ROUTES,
+    *routes_about.ROUTES,
+)
+"""Without Arrow."""
+
+QUERY: Final[tuple[Route[Any], ...]] = (*routes_entities.ROUTES,)
+
+TICK: Final[tuple[Route[Any], ...]] = (*routes_tick.ROUTES,)
+
+LAND: Final[tuple[Route[Any], ...]] = (*routes_land.ROUTES,)
+
+LAKE: Final[tuple[Route[Any], ...]] = (*QUERY, *TICK, *LAND)
+"""Everything that needs Arrow."""
+
+
+def is_of(routes: tuple[Route[Any], ...], method: str, path: str) -> bool:
+    """Say whether one of ``routes`` answers a request."""
+    parts = path.split("/")
+    return any(each.method == method and _matches(each.path.split("/"), parts) for each in routes)
+
+
+def _matches(pattern: list[str], parts: list[str]) -> bool:
+    return len(pattern) == len(parts) and all(
+        wanted.startswith("<") or wanted == part
+        for wanted, part in zip(pattern, parts, strict=True)
+    )
