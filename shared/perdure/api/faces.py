@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from perdure.api import (
     routes_about,
+    routes_capabilities,
     routes_commands,
     routes_entities,
     routes_land,
@@ -26,7 +27,7 @@ API: Final[tuple[Route[Any], ...]] = (
 
 QUERY: Final[tuple[Route[Any], ...]] = (*routes_entities.ROUTES,)
 
-TICK: Final[tuple[Route[Any], ...]] = (*routes_tick.ROUTES,)
+TICK: Final[tuple[Route[Any], ...]] = (*routes_tick.ROUTES, *routes_capabilities.ROUTES)
 
 LAND: Final[tuple[Route[Any], ...]] = (*routes_land.ROUTES,)
 

@@ -211,6 +211,12 @@ class Rows(Reply):
     next: str | None = None
 
 
+class HookFailure(Reply):
+    hook: str
+    code: str
+    detail: str
+
+
 class Ticked(Reply):
     published_tick: int | None
     ticks: int
@@ -219,6 +225,8 @@ class Ticked(Reply):
     """False when time ran out first: ask again."""
     applied: int
     rejected: int
+    hook_failures: list[HookFailure]
+    """Hooks that failed, each different failure once. They change nothing."""
 
 
 class Landed(Reply):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from perdure.kernel.ids import EntityId, Tick, WorldId
+from perdure.runtime.configure import Configuring
 from perdure.runtime.worlds import Worlds
 
 
@@ -64,6 +65,17 @@ class QueryPorts(Protocol):
     def rows(self) -> Rows: ...
 
 
+class HookFailed(Protocol):
+    """A hook that failed in a tick. Nothing else follows from it."""
+
+    @property
+    def hook(self) -> str: ...
+    @property
+    def code(self) -> str: ...
+    @property
+    def detail(self) -> str: ...
+
+
 class Ran(Protocol):
     """Where a run of ticks stands."""
 
@@ -77,6 +89,8 @@ class Ran(Protocol):
     def applied(self) -> int: ...
     @property
     def rejected(self) -> int: ...
+    @property
+    def hook_failures(self) -> Sequence[HookFailed]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +114,15 @@ class TickPorts(Protocol):
     async def run_due(self, *, ms: int) -> DueRan:
         """Tick every world whose time has come, for at most ``ms``."""
         ...
+
+
+class CapabilityPorts(Protocol):
+    """What listing and changing a world's capabilities needs: the application, loaded."""
+
+    @property
+    def worlds(self) -> Worlds: ...
+    @property
+    def configuring(self) -> Configuring: ...
 
 
 class Landed(Protocol):

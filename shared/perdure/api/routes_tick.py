@@ -40,6 +40,10 @@ async def run_ticks(
         "done": ran.done,
         "applied": ran.applied,
         "rejected": ran.rejected,
+        "hook_failures": [
+            {"hook": each.hook, "code": each.code, "detail": each.detail}
+            for each in ran.hook_failures
+        ],
     }
 
 

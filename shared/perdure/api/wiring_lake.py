@@ -24,7 +24,8 @@ from perdure.kernel.rest import ReadAgenda, Wakes
 from perdure.kernel.wake import UNREAD_MS
 from perdure.lake.iceberg import Lake
 from perdure.lake.objects import ObjectStore
-from perdure.runtime.app import load_app
+from perdure.runtime.app import App, load_app
+from perdure.runtime.configure import Configuring
 from perdure.runtime.land import Landed, Landing
 from perdure.runtime.read import Reader
 from perdure.runtime.run import Ran, run_due, run_ticks
@@ -75,11 +76,21 @@ class LakePorts:
         object.__setattr__(self, "rows", ArrowRows(reader))
 
     @cached_property
-    def _ticker(self) -> Ticker:
-        """The one writer of this process. The processors are imported here."""
+    def _app(self) -> App:
+        """The application. Its processors are imported here."""
         app = load_app(self.settings.app)
         app.load()
-        means = Means(self.authority, self.objects, app, system.now, system.new_token)
+        return app
+
+    @cached_property
+    def configuring(self) -> Configuring:
+        """What lists and changes the capabilities of worlds."""
+        return Configuring(self.authority, self._app)
+
+    @cached_property
+    def _ticker(self) -> Ticker:
+        """The one writer of this process."""
+        means = Means(self.authority, self.objects, self._app, system.now, system.new_token)
         lease_ms = LEASE_MS_LOCAL if self.settings.backend == "sqlite" else LEASE_MS_CLOUD
         return Ticker(means, Holder(system.new_token()), lease_ms=lease_ms)
 

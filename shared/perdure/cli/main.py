@@ -26,6 +26,15 @@ COMMANDS: Final = {
     "submit": ("perdure.cli.commands:submit", "Submit commands from a file."),
     "command": ("perdure.cli.commands:command", "Show or cancel a command."),
     "tick": ("perdure.cli.ticks:tick", "Let a world advance."),
+    "processors": (
+        "perdure.cli.capabilities:processors",
+        "List, add or remove the processors of a world.",
+    ),
+    "hooks": ("perdure.cli.capabilities:hooks", "List, add or remove the hooks of a world."),
+    "resources": (
+        "perdure.cli.capabilities:resources",
+        "List, add or remove the resources of a world.",
+    ),
     "query": ("perdure.cli.rows:query", "Read the rows of a world."),
     "log": ("perdure.cli.worlds:log", "Read the log of a world."),
     "land": ("perdure.cli.ticks:land", "Copy what is published into the Iceberg tables."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from perdure.kernel.create import Describe
@@ -13,10 +13,14 @@ from perdure.kernel.limits import TICK_MAX
 from perdure.kernel.places import WAKE_SHARDS, WorldRef
 from perdure.kernel.rest import ReadAgenda, Rest, Wakes
 from perdure.kernel.run import StartRun
+from perdure.runtime.compute import HookFailure
 from perdure.runtime.tick import Ticker, TickReport
 
 TICK_RESERVE_MS: Final = 2_000
 """No tick is started with less time than this left."""
+
+HOOK_FAILURES_MAX: Final = 20
+"""Different failures of hooks that a run reports; the log has each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class Ran:
     dead: int
     rows: int
     entities: int
+    hook_failures: tuple[HookFailure, ...] = ()
+    """Each different failure once, and at most HOOK_FAILURES_MAX of them."""
 
 
 @dataclass(slots=True)
@@ -42,6 +48,7 @@ class _Sum:
     retried: int = 0
     dead: int = 0
     rows: int = 0
+    hook_failures: dict[HookFailure, None] = field(default_factory=dict)
 
     def add(self, report: TickReport) -> None:
         self.ticks += 1
@@ -50,6 +57,9 @@ class _Sum:
         self.retried += report.retried
         self.dead += report.dead
         self.rows += report.rows
+        for failure in report.hook_failures:
+            if len(self.hook_failures) < HOOK_FAILURES_MAX:
+                self.hook_failures[failure] = None
 
 
 async def run_ticks(
@@ -122,6 +132,7 @@ def _ran(total: _Sum, published: Tick, entities: int, *, done: bool) -> Ran:
         dead=total.dead,
         rows=total.rows,
         entities=entities,
+        hook_failures=tuple(total.hook_failures),
     )
 
 

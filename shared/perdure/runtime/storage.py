@@ -13,7 +13,9 @@ from perdure.kernel.create import WorldInfo
 from perdure.kernel.ids import EntityId, Holder, Instant, Tick, Token, WorldId
 from perdure.kernel.log import LogEntry
 from perdure.kernel.operations import Command
+from perdure.kernel.places import WorldRef
 from perdure.kernel.status import CommandStatus
+from perdure.runtime.configure import Configuring, InUse
 from perdure.runtime.land import Landed, Landing
 from perdure.runtime.read import Reader
 from perdure.runtime.run import Ran, run_ticks
@@ -157,6 +159,55 @@ class World:
             where=where,
             limit=limit,
         )
+
+    async def processors(self) -> tuple[InUse, ...]:
+        """List the processors that the world runs, in their order. Raises WrongApp."""
+        return await self._configuring.listed("processor", self._ref)
+
+    async def add_processor(self, name: str, priority: int | None = None) -> tuple[InUse, ...]:
+        """Run a processor of the application from the next tick on; return all that run then.
+
+        Without a priority it has that of the application. Raises: UnknownProcessor, WrongApp,
+        Invalid kinds, and what closes a world.
+        """
+        return await self._configuring.add("processor", self._ref, name, priority=priority)
+
+    async def remove_processor(self, name: str) -> tuple[InUse, ...]:
+        """Run a processor no longer; what it has written stays. Raises UnknownProcessor."""
+        return await self._configuring.remove("processor", self._ref, name)
+
+    async def hooks(self) -> tuple[InUse, ...]:
+        """List the hooks that are told of the world's ticks. Raises WrongApp."""
+        return await self._configuring.listed("hook", self._ref)
+
+    async def add_hook(self, name: str) -> tuple[InUse, ...]:
+        """Tell a hook of the application from the next tick on. Raises UnknownHook."""
+        return await self._configuring.add("hook", self._ref, name)
+
+    async def remove_hook(self, name: str) -> tuple[InUse, ...]:
+        """Tell a hook no longer. Raises UnknownHook."""
+        return await self._configuring.remove("hook", self._ref, name)
+
+    async def resources(self) -> tuple[InUse, ...]:
+        """List the resources that the world's processors are given. Raises WrongApp."""
+        return await self._configuring.listed("resource", self._ref)
+
+    async def add_resource(self, name: str) -> tuple[InUse, ...]:
+        """Give processors a resource from the next tick on. Raises UnknownResource."""
+        return await self._configuring.add("resource", self._ref, name)
+
+    async def remove_resource(self, name: str) -> tuple[InUse, ...]:
+        """Give processors a resource no longer. Raises UnknownResource."""
+        return await self._configuring.remove("resource", self._ref, name)
+
+    @property
+    def _configuring(self) -> Configuring:
+        means = self.storage.ticker.means
+        return Configuring(means.authority, means.app, holder=self.storage.ticker.holder)
+
+    @property
+    def _ref(self) -> WorldRef:
+        return self.storage.worlds.ref(self.world_id)
 
     async def log(self, *, after: int = 0, limit: int = 100) -> list[LogEntry]:
         """Return log entries behind ``after``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -27,7 +28,9 @@ from perdure.lake.segment import Origin, stored_rows
 from perdure.lake.state import WorldState
 from perdure.runtime.app import App
 from perdure.runtime.apply import OnFailure, Outcome, apply_drained
+from perdure.runtime.choice import Choice, Choices
 from perdure.runtime.compute import Computed, HookFailure, TickFacts, compute, tell
+from perdure.runtime.moments import tell_changes
 from perdure.runtime.ports import Executes
 from perdure.runtime.rebuild import Warm, rebuild
 from perdure.runtime.steady import steadily
@@ -37,6 +40,8 @@ WARM_WORLDS_MAX: Final = 16
 
 DRAIN_TRIES: Final = 12
 """Times a drain that met a running commit, or was overtaken, is read again."""
+
+_LOGGER: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,7 @@ class Ticker:
         self._holder = holder
         self._lease_ms = lease_ms
         self._on_failure: OnFailure = on_failure
+        self._choices = Choices(means.authority, means.app, means.pause)
         self._warm: OrderedDict[Partition, Warm] = OrderedDict()
         self._known: set[str] = set()
         self._ours: set[Partition] = set()
@@ -99,14 +105,18 @@ class Ticker:
     async def take(self, ref: WorldRef) -> Grip:
         """Take or renew the fence of a world.
 
-        Raises: WrongApp, before the fence is touched; FenceHeld, Stalled, and what closes it.
+        Raises: WrongApp, UnknownProcessor, UnknownResource, before the fence is touched;
+        FenceHeld, Stalled, and what closes it.
         """
         await self._check_app(ref)
         request = TakeFence(ref, self._holder, self._lease_ms).checked()
         return await self._means.authority.execute(request)
 
     async def _check_app(self, ref: WorldRef) -> None:
-        """Refuse a world of another application: its commands would be rejected for good."""
+        """Refuse a world of another application, or of more than this one has.
+
+        Its commands would be rejected for good, and its ticks would not be what they were.
+        """
         if ref.partition in self._ours:
             return
         found = await self._means.authority.execute(FindWorld(ref))
@@ -115,6 +125,7 @@ class Ticker:
                 expected=f"application {found.world.app!r}, for which world {ref.world!r} was made",
                 found=repr(self._means.app.name),
             )
+        await self._choices.of(ref, found.head.configured)
         self._ours.add(ref.partition)
 
     async def release(self, ref: WorldRef, grip: Grip) -> None:
@@ -128,15 +139,17 @@ class Ticker:
 
         ``keep`` holds the fence on for the tick after; ``serves`` is the schedule's time that
         this tick answers. Raises: StaleWriter if another has written since; TickFailed if a
-        processor failed; Unavailable kinds; then nothing of this tick was published.
+        processor failed; UnknownProcessor, UnknownResource if the application has it no
+        longer; Unavailable kinds; then nothing of this tick was published.
         """
+        choice = await self._choices.of(ref, grip.head.configured)
         warm = await self._state(ref, grip)
         token, at = self._means.new_token(), self._means.now()
         for attempt in range(DRAIN_TRIES):
             try:
                 drained = await self._drained(ref, grip.tick, warm.drained_seq)
                 step = _Step(self, ref, grip, warm, drained, at)
-                publish, after = await step.prepared(token)
+                publish, after = await step.prepared(token, choice)
                 held = self._lease_ms if keep else 0
                 published = await self._publish(replace(publish, serves=serves, lease_ms=held))
             except DrainStale:
@@ -149,9 +162,11 @@ class Ticker:
                 raise
             self._keep(ref, published, after, warm)
             report = _report(published.manifest, drained)
-            after_hooks = await tell(self._means.app.hooks("PostTick"), report)
-            report = replace(report, hook_failures=step.hook_failures + after_hooks)
-            return report, replace(grip, head=published.head)
+            failures = step.hook_failures + await _told(choice, step.facts, report, warm, after)
+            for each in failures:
+                where = (each.hook, report.tick, ref.world, each.code)
+                _LOGGER.warning("hook %s failed in tick %d of world %s: %s", *where)
+            return replace(report, hook_failures=failures), replace(grip, head=published.head)
         raise Contended(
             expected=f"a drain of tick {grip.tick} that stays true until it is published",
             found=f"{DRAIN_TRIES} that did not",
@@ -244,12 +259,13 @@ class _Step:
         self._warm = warm
         self._drained = drained
         self._at = at
+        self.facts = TickFacts(self._world.world, self._world.run, grip.tick, at)
         self.hook_failures: tuple[HookFailure, ...] = ()
 
-    async def prepared(self, token: Token) -> tuple[Publish, WorldState]:
+    async def prepared(self, token: Token, choice: Choice) -> tuple[Publish, WorldState]:
         """Apply, compute and store; return the request that would publish it."""
         outcome = await self._applied()
-        computed = await self._computed(outcome.state)
+        computed = await self._computed(outcome.state, choice)
         found = changes(self._warm.state, computed.state)
         tables = await self._stored(found.tables, token)
         whole = await self._checkpoint(computed.state, found, tables, token)
@@ -293,18 +309,17 @@ class _Step:
     async def _named(self, probe: Probe) -> None:
         await self._means.authority.execute(NameProbe(self._ref, self._grip.epoch, probe))
 
-    async def _computed(self, state: WorldState) -> Computed:
+    async def _computed(self, state: WorldState, choice: Choice) -> Computed:
         if self._grip.careful:
             await self._named(Probe(stage="compute"))
-        app = self._means.app
-        facts = TickFacts(self._world.world, self._world.run, self._grip.tick, self._at)
-        self.hook_failures = await tell(app.hooks("PreTick"), facts)
+        self.hook_failures = await tell(choice.told("PreTick"), self.facts)
         return await compute(
             state,
-            app.processors(),
-            app.registry,
-            facts,
+            choice.processors,
+            self._means.app.registry,
+            self.facts,
             next_in_tick_entity_id=self._warm.next_entity_id,
+            resources=choice.resources,
         )
 
     async def _stored(
@@ -339,6 +354,14 @@ class _Step:
         if found.is_whole:
             return tables
         return await self._stored(checkpoint(state), token, is_checkpoint=True)
+
+
+async def _told(
+    choice: Choice, facts: TickFacts, report: TickReport, before: Warm, after: WorldState
+) -> tuple[HookFailure, ...]:
+    """Tell hooks of what is published, and return what failed, also what is no longer there."""
+    failures = await tell_changes(choice, facts, before.state, after)
+    return choice.lacking + failures + await tell(choice.told("PostTick"), report)
 
 
 def _report(manifest: Manifest, drained: Drained) -> TickReport:
