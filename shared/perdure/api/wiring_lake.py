@@ -107,7 +107,7 @@ class LakePorts:
         found: list[WorldId] = []
         after: str | None = None
         while True:
-            page, after = await self.worlds.discover(after, LIST_MAX)
+            page, after = await self.worlds.discover(after, LIST_MAX, show="all")
             found += [info.world_id for info in page]
             if after is None:
                 return await self._land(found, ms)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from perdure.runtime.compute import TickContext
 
-Moment = Literal["PreTick", "PostTick"]
+Moment = Literal["PreTick", "PostTick", "OnDestroy"]
 Process: TypeAlias = "Callable[[pa.Table, TickContext], pa.Table | Awaitable[pa.Table]]"
 Hook: TypeAlias = Callable[[Any], object]
 
@@ -86,7 +86,7 @@ class App:
         return register
 
     def hook(self, moment: Moment) -> Callable[[_HookT], _HookT]:
-        """Register a function to be told of every tick: a decorator.
+        """Register a function to be told of every tick, or of a world's end: a decorator.
 
         A hook advises: what it returns is ignored, what it raises is reported and changes
         nothing. It may be ``async``.
