@@ -275,6 +275,8 @@ def test_interface_describes_every_route(call):
         "POST /v1/worlds",
         "GET /v1/worlds",
         "GET /v1/worlds/{world}",
+        "DELETE /v1/worlds/{world}",
+        "POST /v1/worlds/{world}/resume",
         "GET /v1/worlds/{world}/log",
         "POST /v1/worlds/{world}/commands",
         "GET /v1/worlds/{world}/commands",

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from perdure.kernel.create import WorldInfo
 from perdure.kernel.ids import EntityId, Tick, WorldId
 from perdure.runtime.configure import Configuring
 from perdure.runtime.worlds import Worlds
@@ -101,6 +102,9 @@ class DueRan:
     failed: tuple[str, ...]
     """A line for each world that failed; it stays due."""
 
+    retired: int = 0
+    """Private worlds that had outlived their holder."""
+
 
 class TickPorts(Protocol):
     """What ticking needs."""
@@ -113,6 +117,14 @@ class TickPorts(Protocol):
 
     async def run_due(self, *, ms: int) -> DueRan:
         """Tick every world whose time has come, for at most ``ms``."""
+        ...
+
+    async def destroy(self, world: str) -> WorldInfo:
+        """Destroy a world, or go on with its destruction."""
+        ...
+
+    async def resume(self, world: str) -> WorldInfo:
+        """Make sure that this process can go on with a world."""
         ...
 
 

@@ -24,6 +24,7 @@ Moment = Literal[
     "OnDespawn",
     "OnComponentAdded",
     "OnComponentRemoved",
+    "OnDestroy",
 ]
 Process: TypeAlias = "Callable[[pa.Table, TickContext], pa.Table | Awaitable[pa.Table]]"
 Tell: TypeAlias = Callable[[Any], object]
@@ -106,7 +107,7 @@ class App:
         return register
 
     def hook(self, moment: Moment, name: str | None = None) -> Callable[[_TellT], _TellT]:
-        """Register a function to be told of a moment of every tick: a decorator.
+        """Register a function to be told of a moment of every tick, or of a world's end.
 
         A hook advises: what it returns is ignored, what it raises is reported and changes
         nothing. It may be ``async``. It is known by its own name unless one is given.

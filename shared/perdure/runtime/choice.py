@@ -63,14 +63,24 @@ def chosen(app: App, capabilities: Capabilities | None) -> Choice:
         for use, found in _used(app, "processor", capabilities, processors)
     ]
     shared = _used(app, "resource", capabilities, {name: name for name in resources.names})
-    wanted = capabilities.hooks
-    names = set(hooks) if wanted is None else {use.name for use in wanted}
+    names = _hook_names(app, capabilities)
     return Choice(
         tuple(sorted(running, key=lambda each: (each.priority, each.name))),
         tuple(each for each in hooks.values() if each.name in names),
         resources.only(name for _, name in shared),
         tuple(_lacking(app, name) for name in sorted(names - hooks.keys())),
     )
+
+
+def hooks_in_use(app: App, capabilities: Capabilities | None, moment: Moment) -> tuple[Hook, ...]:
+    """Find the hooks of a moment that a world uses, whatever else of its choice is gone."""
+    names = _hook_names(app, capabilities)
+    return tuple(each for each in app.hooks(moment) if each.name in names)
+
+
+def _hook_names(app: App, capabilities: Capabilities | None) -> set[str]:
+    wanted = None if capabilities is None else capabilities.hooks
+    return {each.name for each in app.hooks()} if wanted is None else {use.name for use in wanted}
 
 
 class Choices:

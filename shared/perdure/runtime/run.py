@@ -14,6 +14,7 @@ from perdure.kernel.places import WAKE_SHARDS, WorldRef
 from perdure.kernel.rest import ReadAgenda, Rest, Wakes
 from perdure.kernel.run import StartRun
 from perdure.runtime.compute import HookFailure
+from perdure.runtime.sweep import retire_abandoned
 from perdure.runtime.tick import Ticker, TickReport
 
 TICK_RESERVE_MS: Final = 2_000
@@ -76,6 +77,9 @@ async def run_ticks(
     ``ticks`` needs ``request``, an id under which the same call again leads to the same tick.
     Raises: Invalid kinds, NotFound, FenceHeld, StaleWriter, TickFailed, Unavailable kinds.
     """
+    if ticks is not None:
+        # Before the run leaves its key in a world that this process may not tick.
+        await ticker.meet(ref)
     target = await _target(ticker, ref, ticks, to_tick, request)
     async with ticker.turn(ref):
         return await _run(ticker, ref, target, deadline)
@@ -143,22 +147,26 @@ class Round:
     ticked: tuple[TickReport, ...]
     unlanded: tuple[WorldRef, ...]
     failed: tuple[tuple[WorldRef, PerdureError], ...]
+    retired: tuple[WorldRef, ...] = ()
+    """Private worlds whose holder had died."""
 
 
 async def run_due(ticker: Ticker, *, deadline: Instant) -> Round:
     """Tick every world whose schedule is due, and name the worlds whose rows wait to land.
 
+    Private worlds that have outlived their holder are retired.
     A world that fails is reported and stays due; the others go on. A duplicate of this call
     does nothing twice: each tick serves one time of its world's schedule.
     """
     ticked: list[TickReport] = []
     unlanded: list[WorldRef] = []
     failed: list[tuple[WorldRef, PerdureError]] = []
+    retired: list[WorldRef] = []
     execute = ticker.means.authority.execute
     for shard in range(WAKE_SHARDS):
         for hint in await execute(Wakes(shard, ticker.means.now())):
             if ticker.means.now() + TICK_RESERVE_MS >= deadline:
-                return Round(tuple(ticked), tuple(unlanded), tuple(failed))
+                return Round(tuple(ticked), tuple(unlanded), tuple(failed), tuple(retired))
             ref = WorldRef(hint.storage, hint.world)
             agenda = await execute(ReadAgenda(ref))
             if agenda.unlanded:
@@ -166,11 +174,13 @@ async def run_due(ticker: Ticker, *, deadline: Instant) -> Round:
             try:
                 if agenda.tick_due is not None:
                     ticked.append(await _serve(ticker, ref, agenda.tick_due))
+                if agenda.abandoned and await retire_abandoned(ticker, ref):
+                    retired.append(ref)
             except PerdureError as error:
                 failed.append((ref, error))
                 continue
             await execute(Rest(ref, hint.sort))
-    return Round(tuple(ticked), tuple(unlanded), tuple(failed))
+    return Round(tuple(ticked), tuple(unlanded), tuple(failed), tuple(retired))
 
 
 async def _serve(ticker: Ticker, ref: WorldRef, due: Instant) -> TickReport:

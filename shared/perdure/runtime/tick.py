@@ -13,13 +13,12 @@ from weakref import WeakValueDictionary
 
 from perdure.kernel import ranges
 from perdure.kernel.drain import DrainDue, Drained
-from perdure.kernel.errors import Contended, DrainStale, StaleWriter, Unavailable, WrongApp
+from perdure.kernel.errors import Contended, DrainStale, StaleWriter, Unavailable
 from perdure.kernel.fence import Grip, NameProbe, ReleaseFence, TakeFence
 from perdure.kernel.ids import Holder, Instant, Partition, Seq, Tick, Token
 from perdure.kernel.places import WorldRef
 from perdure.kernel.publish import Publish, Published, RegisterSignature, checked_outcomes
-from perdure.kernel.reading import FindWorld
-from perdure.kernel.records import Manifest, Probe, TableRows
+from perdure.kernel.records import Manifest, Probe, TableRows, World
 from perdure.kernel.settle import settlement
 from perdure.lake.changes import Changes, TableChanges, changes, checkpoint, should_checkpoint
 from perdure.lake.objects import ObjectStore
@@ -32,6 +31,7 @@ from perdure.runtime.choice import Choice, Choices
 from perdure.runtime.compute import Computed, HookFailure, TickFacts, compute, tell
 from perdure.runtime.moments import tell_changes
 from perdure.runtime.ports import Executes
+from perdure.runtime.preflight import preflight
 from perdure.runtime.rebuild import Warm, rebuild
 from perdure.runtime.steady import steadily
 
@@ -92,7 +92,7 @@ class Ticker:
         self._choices = Choices(means.authority, means.app, means.pause)
         self._warm: OrderedDict[Partition, Warm] = OrderedDict()
         self._known: set[str] = set()
-        self._ours: set[Partition] = set()
+        self._ours: dict[Partition, World] = {}
         self._turns: WeakValueDictionary[Partition, asyncio.Lock] = WeakValueDictionary()
 
     def turn(self, ref: WorldRef) -> AbstractAsyncContextManager[object]:
@@ -105,28 +105,28 @@ class Ticker:
     async def take(self, ref: WorldRef) -> Grip:
         """Take or renew the fence of a world.
 
-        Raises: WrongApp, UnknownProcessor, UnknownResource, before the fence is touched;
-        FenceHeld, Stalled, and what closes it.
+        A world that is new to this process is checked first; what :meth:`check` refuses keeps
+        the fence untouched. Raises: FenceHeld, Stalled, and what closes the world.
         """
-        await self._check_app(ref)
+        await self.meet(ref)
         request = TakeFence(ref, self._holder, self._lease_ms).checked()
         return await self._means.authority.execute(request)
 
-    async def _check_app(self, ref: WorldRef) -> None:
-        """Refuse a world of another application, or of more than this one has.
+    async def meet(self, ref: WorldRef) -> None:
+        """Check a world that is new to this process."""
+        if ref.partition not in self._ours:
+            await self.check(ref)
 
-        Its commands would be rejected for good, and its ticks would not be what they were.
+    async def check(self, ref: WorldRef) -> None:
+        """Refuse a world that this writer cannot go on with, its fence untouched.
+
+        What had to be read of its state for that is kept for the tick that follows.
+        Raises: NotFound, and what :func:`preflight` raises.
         """
-        if ref.partition in self._ours:
-            return
-        found = await self._means.authority.execute(FindWorld(ref))
-        if found.world.app not in {"", self._means.app.name}:
-            raise WrongApp(
-                expected=f"application {found.world.app!r}, for which world {ref.world!r} was made",
-                found=repr(self._means.app.name),
-            )
-        await self._choices.of(ref, found.head.configured)
-        self._ours.add(ref.partition)
+        means = self._means
+        checked = await preflight(means, self._choices, self._holder, ref)
+        self._ours[ref.partition] = checked.world
+        self._remember(ref, checked)
 
     async def release(self, ref: WorldRef, grip: Grip) -> None:
         """Let the fence go. A fence lost meanwhile is no matter."""
@@ -178,8 +178,8 @@ class Ticker:
         if warm is not None and (warm.tick, warm.digest) == (head.published, head.manifest_digest):
             self._warm.move_to_end(ref.partition)
             return warm
-        found = await self._means.authority.execute(FindWorld(ref))
-        return await rebuild(self._means.authority, self._means.objects, ref, found.world, head)
+        world = self._ours[ref.partition]
+        return await rebuild(self._means.authority, self._means.objects, ref, world, head)
 
     async def _drained(self, ref: WorldRef, tick: Tick, since: Seq) -> Drained:
         means = self._means
@@ -206,7 +206,7 @@ class Ticker:
     def _keep(self, ref: WorldRef, published: Published, after: WorldState, before: Warm) -> None:
         manifest = published.manifest
         rows = sum(table.rows for table in manifest.tables)
-        self._warm[ref.partition] = Warm(
+        kept = Warm(
             before.world,
             manifest.tick,
             published.head.manifest_digest,
@@ -215,6 +215,10 @@ class Ticker:
             manifest.next_in_tick_entity_id,
             0 if manifest.checkpoint is not None else before.rows_since_checkpoint + rows,
         )
+        self._remember(ref, kept)
+
+    def _remember(self, ref: WorldRef, warm: Warm) -> None:
+        self._warm[ref.partition] = warm
         self._warm.move_to_end(ref.partition)
         while len(self._warm) > WARM_WORLDS_MAX:
             self._warm.popitem(last=False)
@@ -233,6 +237,10 @@ class Ticker:
     @property
     def holder(self) -> Holder:
         return self._holder
+
+    @property
+    def lease_ms(self) -> int:
+        return self._lease_ms
 
     @property
     def on_failure(self) -> OnFailure:
