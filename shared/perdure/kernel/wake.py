@@ -46,7 +46,11 @@ def active_head(view: View, ref: WorldRef) -> Head:
 
     Raises: NotFound, WorldClosing, WorldDestroyed, WorldMoving, WorldMoved.
     """
-    head = existing_head(view, ref)
+    return checked_active(existing_head(view, ref), ref)
+
+
+def checked_active(head: Head, ref: WorldRef) -> Head:
+    """Return ``head`` if its world is active. Raises what its status says."""
     if head.status != "active":
         raise _INACTIVE[head.status](
             expected="an active world", found=f"{ref.world!r} is {head.status}"
