@@ -8,11 +8,12 @@ from functools import cached_property
 
 from perdure.kernel import ranges
 from perdure.kernel.canonical import canonical
+from perdure.kernel.errors import CorruptLineage
 from perdure.kernel.ids import Partition, Seq, Sequence, Tick
 from perdure.kernel.log import LogEntry, log_key
 from perdure.kernel.places import PageName
 from perdure.kernel.ranges import Ranges
-from perdure.kernel.view import Key
+from perdure.kernel.view import Key, View
 
 FORKED_SEQ = Seq(1)
 """Place of the entry in a fork's log."""
@@ -55,3 +56,14 @@ def spelled_pages(pages: Iterable[tuple[PageName, Ranges]]) -> bytes:
 def forked_key(world: Partition) -> Key[LogEntry]:
     """Return where a fork's ``forked`` entry lies."""
     return log_key(world, FORKED_SEQ)
+
+
+def takeover_of(view: View, world: Partition) -> Takeover:
+    """Return what a fork took over. Raises CorruptLineage, Missing."""
+    entry = view.peek(forked_key(world))
+    if entry is None or entry.kind != "forked":
+        raise CorruptLineage(
+            expected=f"a log in {world} that begins with a fork",
+            found="none" if entry is None else f"one that begins with {entry.kind!r}",
+        )
+    return Takeover.of(entry)

@@ -28,6 +28,7 @@ from perdure.lake.state import WorldState
 from perdure.runtime.app import App
 from perdure.runtime.apply import OnFailure, Outcome, apply_drained
 from perdure.runtime.compute import Computed, HookFailure, TickFacts, compute, tell
+from perdure.runtime.plan import lineage_parts
 from perdure.runtime.ports import Executes
 from perdure.runtime.rebuild import Warm, rebuild
 from perdure.runtime.steady import steadily
@@ -99,7 +100,8 @@ class Ticker:
     async def take(self, ref: WorldRef) -> Grip:
         """Take or renew the fence of a world.
 
-        Raises: WrongApp, before the fence is touched; FenceHeld, Stalled, and what closes it.
+        Raises: WrongApp, CorruptLineage, before the fence is touched; FenceHeld, Stalled, and
+        what closes it.
         """
         await self._check_app(ref)
         request = TakeFence(ref, self._holder, self._lease_ms).checked()
@@ -115,6 +117,7 @@ class Ticker:
                 expected=f"application {found.world.app!r}, for which world {ref.world!r} was made",
                 found=repr(self._means.app.name),
             )
+        await lineage_parts(self._means.authority, found)
         self._ours.add(ref.partition)
 
     async def release(self, ref: WorldRef, grip: Grip) -> None:
