@@ -11,6 +11,7 @@ from perdure.api import (
     routes_about,
     routes_commands,
     routes_entities,
+    routes_fork,
     routes_land,
     routes_tick,
     routes_worlds,
@@ -19,6 +20,7 @@ from perdure.api.routing import Route
 
 API: Final[tuple[Route[Any], ...]] = (
     *routes_worlds.ROUTES,
+    *routes_fork.ROUTES,
     *routes_commands.ROUTES,
     *routes_about.ROUTES,
 )

@@ -22,7 +22,7 @@ COMMANDS: Final = {
     "dev": ("perdure_emulator.dev:dev", "Run every function on loopback, without any cloud."),
     "demo": ("airspace.demo:main", "Replay one real day of air traffic."),
     "worlds": ("perdure.cli.worlds:worlds", "List the worlds of a storage."),
-    "world": ("perdure.cli.worlds:world", "Create a world, or show one."),
+    "world": ("perdure.cli.worlds:world", "Create, show or fork a world."),
     "submit": ("perdure.cli.commands:submit", "Submit commands from a file."),
     "command": ("perdure.cli.commands:command", "Show or cancel a command."),
     "tick": ("perdure.cli.ticks:tick", "Let a world advance."),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -10,6 +9,8 @@ import click
 from perdure.cli import show
 from perdure.cli.client import Client, Place, path_of, placed
 from perdure.cli.durations import DURATION
+from perdure.cli.fork import fork
+from perdure.cli.info import time_shown, told
 
 COLUMNS = ("world_id", "name", "status", "published_tick", "entities", "pending_commands")
 
@@ -28,7 +29,7 @@ def worlds(place: Place, *, as_json: bool) -> None:
 
 @click.group()
 def world() -> None:
-    """Create a world, or show one."""
+    """Create, show or fork a world."""
 
 
 @world.command()
@@ -58,7 +59,7 @@ def create(
         body["every_ms"] = every
     with place.client(make=True) as client:
         created = client.ask("POST", "/v1/worlds", body=body)
-    _told(created, as_json=as_json)
+    told(created, as_json=as_json)
 
 
 @world.command(name="show")
@@ -67,7 +68,7 @@ def create(
 def show_world(world_id: str, place: Place, *, as_json: bool) -> None:
     """Tell what is known of WORLD."""
     with place.client() as client:
-        _told(client.ask("GET", path_of(world_id)), as_json=as_json)
+        told(client.ask("GET", path_of(world_id)), as_json=as_json)
 
 
 @click.command()
@@ -87,7 +88,7 @@ def log(world_id: str, place: Place, *, after: int, limit: int, wait: float, as_
     if as_json:
         show.as_json(page)
         return
-    entries = [{**each, "at": _time(each["at"])} for each in page["entries"]]
+    entries = [{**each, "at": time_shown(each["at"])} for each in page["entries"]]
     show.table(entries, ("seq", "at", "kind", "facts"), empty="nothing behind that")
 
 
@@ -102,13 +103,4 @@ def _all_worlds(client: Client) -> list[dict[str, Any]]:
             return found
 
 
-def _told(info: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        show.as_json(info)
-    else:
-        show.facts({**info, "created_at": _time(info["created_at"])})
-
-
-def _time(at_ms: int) -> str:
-    moment = datetime.fromtimestamp(at_ms / 1_000, UTC)
-    return moment.isoformat(sep=" ", timespec="seconds")
+world.add_command(fork)
