@@ -276,6 +276,7 @@ def test_interface_describes_every_route(call):
         "GET /v1/worlds",
         "GET /v1/worlds/{world}",
         "GET /v1/worlds/{world}/log",
+        "POST /v1/worlds/{world}/fork",
         "POST /v1/worlds/{world}/commands",
         "GET /v1/worlds/{world}/commands",
         "DELETE /v1/worlds/{world}/commands",

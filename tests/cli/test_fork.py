@@ -24,8 +24,9 @@ def test_a_world_is_forked_and_goes_on_as_its_source_does(local, harbour):
     assert made.exit_code == 0
     assert (made.json["parent_world_id"], made.json["published_tick"]) == ("harbour", 0)
     assert [info["entities"] for info in infos] == [2, 2]
-    rows = [local("query", world, "Position", "--json").out for world in ("harbour", "f")]
-    assert rows[0].count("entity_id") == rows[1].count("entity_id") == 2
+    query = ("--components", "Position", "--json")
+    rows = [local("query", world, *query).json["rows"] for world in ("harbour", "f")]
+    assert [row["entity_id"] for row in rows[1]] == [row["entity_id"] for row in rows[0]] == [1, 2]
 
 
 def test_the_same_id_is_the_same_fork(local, harbour):

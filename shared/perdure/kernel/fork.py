@@ -101,9 +101,8 @@ class Birth:
 
     def _world(self, now: Instant) -> World:
         source, published = self.copy.world, self.copy.head.published
-        lineage = source.lineage
-        if published != NO_TICK:
-            lineage += (Ancestor(world=source.world, run=source.run, up_to=published),)
+        # Also where it published nothing: the commands taken over are looked up there.
+        last = Ancestor(world=source.world, run=source.run, up_to=published)
         return World(
             partition=self.identity.ref.catalog,
             storage=self.identity.ref.storage,
@@ -112,7 +111,7 @@ class Birth:
             kind=self.identity.kind,
             run=self.run,
             parent=source.world,
-            lineage=lineage,
+            lineage=(*source.lineage, last),
             created_at=now,
             every_ms=self.every_ms,
             app=source.app,

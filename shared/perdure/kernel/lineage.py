@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from perdure.kernel.errors import CorruptLineage
-from perdure.kernel.ids import Instant, Partition, Tick
+from perdure.kernel.ids import NO_TICK, Instant, Partition, Tick
 from perdure.kernel.landing import CONSUMER, landing_start
 from perdure.kernel.places import WorldRef
 from perdure.kernel.reading import WorldState
@@ -107,7 +107,7 @@ def _check_record(world: World, published: Tick) -> None:
     names = [world.world, *(each.world for each in lineage)]
     if len(set(names)) < len(names):
         raise _corrupt("each ancestor once, and not the world itself", world, "a cycle")
-    caps = [0, *(each.up_to for each in lineage), published]
+    caps = [NO_TICK, *(each.up_to for each in lineage), published]
     if lineage and any(later < earlier for earlier, later in pairwise(caps)):
         raise _corrupt("ancestors that end one after the other", world, f"ends at {caps[1:]}")
     if lineage and lineage[-1].world != world.parent:
