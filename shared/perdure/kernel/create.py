@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from perdure.kernel import limits
+from perdure.kernel.consumers import ConsumerInfo, consumer_reads, consumers_of
 from perdure.kernel.errors import (
     Conflict,
     Contended,
@@ -40,7 +41,7 @@ from perdure.kernel.records import (
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.upkeep import Schedule
 from perdure.kernel.view import Decision, Range, Reads, View, Write
-from perdure.kernel.wake import appended, woken
+from perdure.kernel.wake import UNREAD_MS, appended, woken
 
 EVERY_MS_MIN = 1_000
 EVERY_MS_MAX = 31 * 24 * 60 * 60 * 1_000
@@ -65,6 +66,8 @@ class WorldInfo:
     stalled: bool
     every_ms: int | None
     created_at: Instant
+    consumers: tuple[ConsumerInfo, ...] = ()
+    """Who reads the log, told with one world only: in a list of worlds it is left out."""
 
 
 def described(world: World, head: Head, entities: int) -> WorldInfo:
@@ -164,7 +167,8 @@ class CreateWorld:
         fresh = Head(partition=self.ref.partition, writer_mode=self.writer_mode)
         facts = {"kind": self.kind, "name": self.name, "run": self.run, "world": self.ref.world}
         fresh, entry = appended(fresh, "created", facts, now)
-        writes: list[Write] = [world, name, entry]
+        fresh, unread = woken(view, fresh, self.ref, Instant(now + UNREAD_MS))
+        writes: list[Write] = [world, name, entry, *unread]
         if self.every_ms is not None:
             due = Instant(now + self.every_ms)
             fresh, hints = woken(view, fresh, self.ref, due)
@@ -192,17 +196,24 @@ class CreateWorld:
 
 @dataclass(frozen=True, slots=True)
 class Describe(WorldRequest):
-    """Tell what is known of one world."""
+    """Tell what is known of one world, and of who reads its log if that is asked for."""
+
+    with_consumers: bool = False
 
     def reads(self) -> Reads:
-        return Reads(peeks=(world_key(self.ref), head_key(self.ref.partition)))
+        peeks = (world_key(self.ref), head_key(self.ref.partition))
+        more = consumer_reads(self.ref) if self.with_consumers else Reads()
+        return Reads.union(Reads(peeks=peeks), more)
 
     def decide(self, view: View, now: Instant) -> Decision[WorldInfo]:
         world = view.peek(world_key(self.ref))
         head = view.peek(head_key(self.ref.partition))
         if world is None or head is None:
             raise NotFound(expected="a world that exists", found=f"no world {self.ref.world!r}")
-        return Decision(described(world, head, _entities(view, head)))
+        info = described(world, head, _entities(view, head))
+        if self.with_consumers:
+            info = replace(info, consumers=consumers_of(view, head))
+        return Decision(info)
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,12 @@ INLINE_ROWS_BYTES_MAX: Final = 4_096
 REQUIRED_CONSUMERS_MAX: Final = 4
 """Consumers that may hold a world's ticks: each is looked at before every tick."""
 
+CONSUMERS_MAX: Final = 32
+"""Consumers of one world beside the storage's own: each is told of with the world."""
+
+CONSUMER_NAME_BYTES_MAX: Final = 32
+"""Bytes of a consumer's name."""
+
 CONFIGURATIONS_MAX: Final = 1_000_000
 """Times a world's choice of processors, hooks and resources may change. Source: HEAD_BYTES_MAX."""
 

@@ -11,8 +11,16 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from perdure.kernel import ranges
+from perdure.kernel.consumers import CheckConsumers
 from perdure.kernel.drain import DrainDue, Drained
-from perdure.kernel.errors import Contended, DrainStale, StaleWriter, Unavailable, WrongApp
+from perdure.kernel.errors import (
+    ConsumerBehind,
+    Contended,
+    DrainStale,
+    StaleWriter,
+    Unavailable,
+    WrongApp,
+)
 from perdure.kernel.fence import Grip, NameProbe, ReleaseFence, TakeFence
 from perdure.kernel.ids import Holder, Instant, Partition, Seq, Tick, Token
 from perdure.kernel.places import WorldRef
@@ -130,6 +138,8 @@ class Ticker:
         this tick answers. Raises: StaleWriter if another has written since; TickFailed if a
         processor failed; Unavailable kinds; then nothing of this tick was published.
         """
+        if grip.head.required:  # before any work, not only at its end
+            await self._means.authority.execute(CheckConsumers(ref))
         warm = await self._state(ref, grip)
         token, at = self._means.new_token(), self._means.now()
         for attempt in range(DRAIN_TRIES):
@@ -181,6 +191,8 @@ class Ticker:
         while True:
             try:
                 return await self._means.authority.execute(request)
+            except ConsumerBehind:
+                raise
             except Unavailable:
                 attempt += 1
                 wait_ms = min(10 * 2**attempt, 2_000)

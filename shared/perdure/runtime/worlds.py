@@ -34,6 +34,7 @@ from perdure.kernel.places import WorldRef
 from perdure.kernel.records import WriterMode
 from perdure.kernel.status import CommandState, CommandStatus, StatusOf
 from perdure.kernel.view import Request
+from perdure.runtime.consumers import Consumers
 from perdure.runtime.ports import Executes
 from perdure.runtime.steady import steadily
 
@@ -82,6 +83,11 @@ class Worlds:
         self._app = app
         self._pause = pause
 
+    @property
+    def consumers(self) -> Consumers:
+        """Who reads the logs of these worlds."""
+        return Consumers(self._authority, self._storage)
+
     def ref(self, world: str) -> WorldRef:
         """Name a world of this storage. Raises InvalidId."""
         return WorldRef(self._storage, WorldId(checked_id(world, what="a world id")))
@@ -113,7 +119,7 @@ class Worlds:
 
     async def describe(self, world: str) -> WorldInfo:
         """Tell what is known of a world. Raises NotFound."""
-        return await self._authority.execute(Describe(self.ref(world)))
+        return await self._authority.execute(Describe(self.ref(world), with_consumers=True))
 
     async def discover(
         self, after: str | None = None, limit: int = 100
