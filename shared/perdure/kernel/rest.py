@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from perdure.kernel.ids import Instant, Partition
-from perdure.kernel.landing import CONSUMER
+from perdure.kernel.landing import AUDIT, CONSUMER
 from perdure.kernel.places import MINUTE_MS, number, wake_partition, wake_sort
 from perdure.kernel.records import Head, head_key
 from perdure.kernel.request import WorldRequest
@@ -42,10 +42,14 @@ class Wakes:
 
 @dataclass(frozen=True, slots=True)
 class Agenda:
-    """What a hint comes to: the schedule's tick that is due, and whether rows wait to land."""
+    """What a hint comes to: the schedule's tick that is due, and what waits to be copied."""
 
     tick_due: Instant | None
     unlanded: bool
+    """Rows of published ticks wait to land."""
+
+    unread: bool
+    """Log entries wait to be in the audit table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +58,25 @@ class ReadAgenda(WorldRequest):
 
     def reads(self) -> Reads:
         world = self.ref.partition
-        return Reads(peeks=(head_key(world), schedule_key(world), consumer_key(world, CONSUMER)))
+        return Reads(
+            peeks=(
+                head_key(world),
+                schedule_key(world),
+                consumer_key(world, CONSUMER),
+                consumer_key(world, AUDIT),
+            )
+        )
 
     def decide(self, view: View, now: Instant) -> Decision[Agenda]:
         world = self.ref.partition
         head = view.peek(head_key(world))
         if head is None:
-            return Decision(Agenda(None, unlanded=False))
+            return Decision(Agenda(None, unlanded=False, unread=False))
         schedule = view.peek(schedule_key(world))
         due = head.status == "active" and schedule is not None and schedule.next_at <= now
         unlanded = _unlanded(head, view.peek(consumer_key(world, CONSUMER)))
-        return Decision(Agenda(schedule.next_at if due and schedule else None, unlanded))
+        unread = _unread(head, view.peek(consumer_key(world, AUDIT)))
+        return Decision(Agenda(schedule.next_at if due and schedule else None, unlanded, unread))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +99,7 @@ class Rest(WorldRequest):
                 head_key(world),
                 schedule_key(world),
                 consumer_key(world, CONSUMER),
+                consumer_key(world, AUDIT),
                 self._hint(),
             )
         )
@@ -97,9 +110,10 @@ class Rest(WorldRequest):
         found = view.get(self._hint())
         schedule = view.get(schedule_key(world))
         landing = view.get(consumer_key(world, CONSUMER))
+        audit = view.get(consumer_key(world, AUDIT))
         if head is None:
             return Decision(None)
-        wanted = _wanted(head, schedule, landing, now)
+        wanted = _wanted(head, schedule, now, is_behind=_is_behind(head, landing, audit))
         hint = None if wanted is None else wake_sort(wanted, self.ref)
         writes: list[Write] = []
         if found is not None and found.sort != hint:
@@ -115,13 +129,21 @@ def _unlanded(head: Head, landing: Consumer | None) -> bool:
     return head.published > (landing.tick if landing is not None else -1)
 
 
+def _unread(head: Head, audit: Consumer | None) -> bool:
+    return head.seq > (audit.seq if audit is not None else 0)
+
+
+def _is_behind(head: Head, landing: Consumer | None, audit: Consumer | None) -> bool:
+    return _unlanded(head, landing) or _unread(head, audit)
+
+
 def _wanted(
-    head: Head, schedule: Schedule | None, landing: Consumer | None, now: Instant
+    head: Head, schedule: Schedule | None, now: Instant, *, is_behind: bool
 ) -> Instant | None:
     """Return when the world must be looked at next: for its schedule, or for a consumer."""
     times: list[Instant] = []
     if schedule is not None and head.status == "active":
         times.append(schedule.next_at)
-    if _unlanded(head, landing):
+    if is_behind:
         times.append(Instant(now + UNREAD_MS))
     return min(times, default=None)
