@@ -106,6 +106,9 @@ BACKOFF_TICKS_MAX: Final = 64
 ERROR_DETAIL_CHARACTERS_MAX: Final = 300
 """Characters of an error's detail in a manifest; when it must shrink, details go before codes."""
 
+EVENT_DETAIL_CHARACTERS_MAX: Final = 2_000
+"""Characters of the facts that an event of a world repeats; its log entry has them all."""
+
 LEASE_MS_MAX: Final = 900_000
 """Longest lease of a fence. Source: the longest Lambda invocation, 15 minutes. An `until`
 further ahead than this was written by a wrong clock and counts as expired."""
