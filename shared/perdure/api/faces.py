@@ -10,7 +10,9 @@ from typing import Any, Final
 from perdure.api import (
     routes_about,
     routes_commands,
+    routes_consumers,
     routes_entities,
+    routes_history,
     routes_land,
     routes_tick,
     routes_worlds,
@@ -20,11 +22,12 @@ from perdure.api.routing import Route
 API: Final[tuple[Route[Any], ...]] = (
     *routes_worlds.ROUTES,
     *routes_commands.ROUTES,
+    *routes_consumers.ROUTES,
     *routes_about.ROUTES,
 )
 """Without Arrow."""
 
-QUERY: Final[tuple[Route[Any], ...]] = (*routes_entities.ROUTES,)
+QUERY: Final[tuple[Route[Any], ...]] = (*routes_entities.ROUTES, *routes_history.ROUTES)
 
 TICK: Final[tuple[Route[Any], ...]] = (*routes_tick.ROUTES,)
 
