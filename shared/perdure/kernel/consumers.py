@@ -205,14 +205,6 @@ def check_consumers(view: View, ref: WorldRef, head: Head) -> None:
     _check_read(view, head, manifest.seq)
 
 
-def check_all_read(view: View, head: Head) -> None:
-    """Refuse unless every required consumer has read the whole log.
-
-    Raises: ConsumerBehind, Missing, Contended.
-    """
-    _check_read(view, head, head.seq)
-
-
 def consumer_reads(ref: WorldRef) -> Reads:
     """Return what :func:`consumers_of` looks at."""
     world = ref.partition

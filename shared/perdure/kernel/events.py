@@ -140,7 +140,6 @@ def events_of(
     return [
         replace(
             _event(world, entry, entry.kind, None),
-            sequence=entry.facts.get("cancelled_below"),
             detail=_detail(entry),
             **_sender(entry),
         )
