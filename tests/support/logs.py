@@ -75,9 +75,13 @@ class Logs:
         rows = [row for row in self.rows() if row["world_id"] == world]
         return [(row["seq"], row["kind"], row["command_id"]) for row in rows]
 
+    def mark(self, world: str = "w") -> Any:
+        """Return the record of the audit's watermark, or None."""
+        return self.paper.held(consumer_key(WorldRef(STORAGE, WorldId(world)).partition, AUDIT))
+
     def through(self, world: str = "w") -> int:
         """Return the watermark of the audit."""
-        mark = self.paper.held(consumer_key(WorldRef(STORAGE, WorldId(world)).partition, AUDIT))
+        mark = self.mark(world)
         return 0 if mark is None else mark.seq
 
     def history(self, world: str = "w", **asked: Any) -> HistoryPage:
