@@ -11,8 +11,10 @@ from perdure.api import (
     routes_about,
     routes_capabilities,
     routes_commands,
+    routes_consumers,
     routes_entities,
     routes_fork,
+    routes_history,
     routes_land,
     routes_lifecycle,
     routes_tick,
@@ -24,11 +26,12 @@ API: Final[tuple[Route[Any], ...]] = (
     *routes_worlds.ROUTES,
     *routes_fork.ROUTES,
     *routes_commands.ROUTES,
+    *routes_consumers.ROUTES,
     *routes_about.ROUTES,
 )
 """Without Arrow."""
 
-QUERY: Final[tuple[Route[Any], ...]] = (*routes_entities.ROUTES,)
+QUERY: Final[tuple[Route[Any], ...]] = (*routes_entities.ROUTES, *routes_history.ROUTES)
 
 TICK: Final[tuple[Route[Any], ...]] = (
     *routes_tick.ROUTES,

@@ -40,6 +40,8 @@ COMMANDS: Final = {
     ),
     "query": ("perdure.cli.rows:query", "Read the rows of a world."),
     "log": ("perdure.cli.worlds:log", "Read the log of a world."),
+    "history": ("perdure.cli.consumers:history", "Read what happened in a world."),
+    "consumers": ("perdure.cli.consumers:consumers", "See who reads a world's log."),
     "land": ("perdure.cli.ticks:land", "Copy what is published into the Iceberg tables."),
 }
 

@@ -39,6 +39,7 @@ from perdure.kernel.places import WorldRef
 from perdure.kernel.records import WriterMode
 from perdure.kernel.status import CommandState, CommandStatus, StatusOf
 from perdure.kernel.view import Request
+from perdure.runtime.consumers import Consumers
 from perdure.runtime.fork import Wish, fork
 from perdure.runtime.ports import Executes
 from perdure.runtime.steady import steadily
@@ -87,6 +88,11 @@ class Worlds:
         self._new_run = new_run
         self._app = app
         self._pause = pause
+
+    @property
+    def consumers(self) -> Consumers:
+        """Who reads the logs of these worlds."""
+        return Consumers(self._authority, self._storage)
 
     def ref(self, world: str) -> WorldRef:
         """Name a world of this storage. Raises InvalidId."""
@@ -159,7 +165,7 @@ class Worlds:
 
     async def describe(self, world: str) -> WorldInfo:
         """Tell what is known of a world. Raises NotFound."""
-        return await self._authority.execute(Describe(self.ref(world)))
+        return await self._authority.execute(Describe(self.ref(world), with_consumers=True))
 
     async def discover(
         self, after: str | None = None, limit: int = 100, *, show: Show = "public"
