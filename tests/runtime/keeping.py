@@ -62,6 +62,7 @@ class Keeping:
 
     harness: Harness
     lake: Lake
+    catalog: Any
 
     @property
     def objects(self) -> Any:
@@ -133,7 +134,7 @@ async def keeping(
         h = Harness(store, objects, moving_app() if app is None else app, Clock())
         h.new_token = tokens("k")
         try:
-            yield Keeping(h, Lake(catalog, "main"))
+            yield Keeping(h, Lake(catalog, "main"), catalog)
         finally:
             await h.authority.close()
             catalog.close()
