@@ -13,6 +13,7 @@ from perdure.api import (
     routes_entities,
     routes_land,
     routes_tick,
+    routes_verify,
     routes_worlds,
 )
 from perdure.api.routing import Route
@@ -26,7 +27,7 @@ API: Final[tuple[Route[Any], ...]] = (
 
 QUERY: Final[tuple[Route[Any], ...]] = (*routes_entities.ROUTES,)
 
-TICK: Final[tuple[Route[Any], ...]] = (*routes_tick.ROUTES,)
+TICK: Final[tuple[Route[Any], ...]] = (*routes_tick.ROUTES, *routes_verify.ROUTES)
 
 LAND: Final[tuple[Route[Any], ...]] = (*routes_land.ROUTES,)
 

@@ -29,6 +29,7 @@ from perdure.runtime.land import Landed, Landing
 from perdure.runtime.read import Reader
 from perdure.runtime.run import Ran, run_due, run_ticks
 from perdure.runtime.tick import Means, Ticker
+from perdure.runtime.verify import Verified, Verifier
 from perdure.runtime.worlds import LIST_MAX, Worlds
 
 LAND_RESERVE_MS = 3_000
@@ -101,6 +102,21 @@ class LakePorts:
         done = await run_due(self._ticker, deadline=_deadline(ms))
         failed = tuple(f"{ref.world}: {error.code}" for ref, error in done.failed)
         return DueRan(len(done.ticked), failed)
+
+    async def verify(
+        self, world: str, *, from_tick: int | None, to_tick: int | None, ms: int
+    ) -> Verified:
+        """Verify as many ticks of a world as there is time for in ``ms``, at least one."""
+        app = self._ticker.means.app
+        until = _deadline(ms)
+        return await Verifier(
+            self.authority, self.objects, self.lake, self.settings.storage, app
+        ).verify(
+            self.worlds.ref(world).world,
+            from_tick=from_tick,
+            to_tick=to_tick,
+            go_on=lambda: system.now() < until,
+        )
 
     async def land_all(self, *, ms: int) -> Landed:
         """Land what any world of the storage has published, for at most ``ms``."""

@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "tick": ("perdure.cli.ticks:tick", "Let a world advance."),
     "query": ("perdure.cli.rows:query", "Read the rows of a world."),
     "log": ("perdure.cli.worlds:log", "Read the log of a world."),
+    "verify": ("perdure.cli.verify:verify", "Verify the whole record of a world."),
     "land": ("perdure.cli.ticks:land", "Copy what is published into the Iceberg tables."),
 }
 

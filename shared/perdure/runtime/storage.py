@@ -18,6 +18,7 @@ from perdure.runtime.land import Landed, Landing
 from perdure.runtime.read import Reader
 from perdure.runtime.run import Ran, run_ticks
 from perdure.runtime.tick import Ticker
+from perdure.runtime.verify import Verified, Verifier
 from perdure.runtime.worlds import LIST_MAX, Submitted, Worlds
 
 RUN_MS: int = 24 * 60 * 60 * 1_000
@@ -165,6 +166,20 @@ class World:
     async def land(self) -> Landed:
         """Copy what this world has published into the Iceberg tables."""
         return await self.storage.land(self.world_id)
+
+    async def verify(self, *, from_tick: int | None = None, to_tick: int | None = None) -> Verified:
+        """Read the whole record of the world again, and do its ticks again.
+
+        Raises: NotPublished, Invalid, WrongApp, Unavailable kinds.
+        """
+        landing = self.storage.landing
+        return await Verifier(
+            landing.authority,
+            landing.objects,
+            landing.lake,
+            landing.storage,
+            self.storage.ticker.means.app,
+        ).verify(self.world_id, from_tick=from_tick, to_tick=to_tick)
 
 
 def _dated(command: Command, tick: int | None, priority: int | None) -> Command:
