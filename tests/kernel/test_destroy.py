@@ -32,6 +32,7 @@ from perdure.kernel.errors import (
 )
 from perdure.kernel.ids import Epoch, Holder, Instant, RunId, Seq, WorldId
 from perdure.kernel.landing import AUDIT
+from perdure.kernel.records import head_key
 from perdure.kernel.rest import ReadAgenda, Rest
 from perdure.kernel.upkeep import Consumer, Required
 

@@ -18,6 +18,7 @@ from perdure.api import (
     routes_land,
     routes_lifecycle,
     routes_tick,
+    routes_verify,
     routes_worlds,
 )
 from perdure.api.routing import Route
@@ -37,6 +38,7 @@ TICK: Final[tuple[Route[Any], ...]] = (
     *routes_tick.ROUTES,
     *routes_capabilities.ROUTES,
     *routes_lifecycle.ROUTES,
+    *routes_verify.ROUTES,
 )
 
 LAND: Final[tuple[Route[Any], ...]] = (*routes_land.ROUTES,)

@@ -40,6 +40,7 @@ from perdure.runtime.read import Reader
 from perdure.runtime.resume import resume
 from perdure.runtime.run import Ran, run_due, run_ticks
 from perdure.runtime.tick import Means, Ticker
+from perdure.runtime.verify import Verified, Verifier
 from perdure.runtime.worlds import LIST_MAX, Worlds
 
 LAND_RESERVE_MS = 3_000
@@ -146,6 +147,21 @@ class LakePorts:
             limit=asked.limit,
         )
         return await history.read(world, wanted)
+
+    async def verify(
+        self, world: str, *, from_tick: int | None, to_tick: int | None, ms: int
+    ) -> Verified:
+        """Verify as many ticks of a world as there is time for in ``ms``, at least one."""
+        app = self._ticker.means.app
+        until = _deadline(ms)
+        return await Verifier(
+            self.authority, self.objects, self.lake, self.settings.storage, app
+        ).verify(
+            self.worlds.ref(world).world,
+            from_tick=from_tick,
+            to_tick=to_tick,
+            go_on=lambda: system.now() < until,
+        )
 
     async def land_all(self, *, ms: int) -> Landed:
         """Land what any world has published, and project its log, for at most ``ms``."""

@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "log": ("perdure.cli.worlds:log", "Read the log of a world."),
     "history": ("perdure.cli.consumers:history", "Read what happened in a world."),
     "consumers": ("perdure.cli.consumers:consumers", "See who reads a world's log."),
+    "verify": ("perdure.cli.verify:verify", "Verify the whole record of a world."),
     "land": ("perdure.cli.ticks:land", "Copy what is published into the Iceberg tables."),
 }
 

@@ -13,8 +13,8 @@ from perdure.kernel.limits import TICK_MAX
 from perdure.kernel.places import WAKE_SHARDS, WorldRef
 from perdure.kernel.rest import ReadAgenda, Rest, Wakes
 from perdure.kernel.run import StartRun
+from perdure.runtime.abandoned import retire_abandoned
 from perdure.runtime.compute import HookFailure
-from perdure.runtime.sweep import retire_abandoned
 from perdure.runtime.tick import Ticker, TickReport
 
 TICK_RESERVE_MS: Final = 2_000

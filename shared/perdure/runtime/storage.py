@@ -29,6 +29,7 @@ from perdure.runtime.read import Reader
 from perdure.runtime.resume import resume
 from perdure.runtime.run import Ran, run_ticks
 from perdure.runtime.tick import Ticker
+from perdure.runtime.verify import Verified, Verifier
 from perdure.runtime.worlds import LIST_MAX, Submitted, Worlds
 
 RUN_MS: int = 24 * 60 * 60 * 1_000
@@ -317,6 +318,20 @@ class World:
         Raises: NotFound, Conflict for going back, OutOfRange.
         """
         return await self.storage.worlds.consumers.acknowledge(self.world_id, name, seq)
+
+    async def verify(self, *, from_tick: int | None = None, to_tick: int | None = None) -> Verified:
+        """Read the whole record of the world again, and do its ticks again.
+
+        Raises: NotPublished, Invalid, WrongApp, Unavailable kinds.
+        """
+        landing = self.storage.landing
+        return await Verifier(
+            landing.authority,
+            landing.objects,
+            landing.lake,
+            landing.storage,
+            self.storage.ticker.means.app,
+        ).verify(self.world_id, from_tick=from_tick, to_tick=to_tick)
 
 
 def _dated(command: Command, tick: int | None, priority: int | None) -> Command:
