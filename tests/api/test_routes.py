@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from tests.api.rig import Caller, Context, sandbox_on, spawn
+from tests.api.rig import Caller, Context, bearer, sandbox_on, spawn
 
 from perdure.api import models
 from perdure.api.gateway import REPLY_BYTES_MAX, http_event
@@ -311,7 +311,14 @@ def test_body_in_base64_is_read_like_any_other(rig, harbour):
 
 
 def _event(path, body):
-    return http_event("POST", path, headers={}, body=json.dumps(body).encode(), request_id="r")
+    return http_event(
+        "POST",
+        path,
+        headers={},
+        body=json.dumps(body).encode(),
+        request_id="r",
+        authorizer=bearer("player"),
+    )
 
 
 def _submission(batch):

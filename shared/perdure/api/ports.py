@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from perdure.kernel.caller import Caller
 from perdure.kernel.ids import EntityId, Tick, WorldId
 from perdure.runtime.worlds import Worlds
 
@@ -92,7 +93,14 @@ class TickPorts(Protocol):
     """What ticking needs."""
 
     async def run_ticks(
-        self, world: str, *, ticks: int | None, to_tick: int | None, ms: int, key: str | None
+        self,
+        world: str,
+        *,
+        ticks: int | None,
+        to_tick: int | None,
+        ms: int,
+        key: str | None,
+        by: Caller,
     ) -> Ran:
         """Run ticks for at most ``ms``."""
         ...
@@ -114,7 +122,7 @@ class Landed(Protocol):
 class LandPorts(Protocol):
     """What landing needs."""
 
-    async def land_all(self, *, ms: int) -> Landed:
+    async def land_all(self, *, ms: int, by: Caller) -> Landed:
         """Land what any world of the storage has published, for at most ``ms``."""
         ...
 

@@ -18,8 +18,10 @@ from perdure.api.wiring_lake_rows import ArrowRows
 from perdure.api.wiring_lake_storage import opened_catalog, opened_objects
 from perdure.authority import system
 from perdure.authority.engine import Authority
+from perdure.kernel.caller import Caller
 from perdure.kernel.ids import Holder, Instant, WorldId
 from perdure.kernel.places import WAKE_SHARDS, WorldRef
+from perdure.kernel.quota import payment
 from perdure.kernel.rest import ReadAgenda, Wakes
 from perdure.kernel.wake import UNREAD_MS
 from perdure.lake.iceberg import Lake
@@ -55,7 +57,8 @@ async def lake(chosen: Settings | None = None) -> AsyncIterator[LakePorts]:
 
 def everything(chosen: Settings) -> Sandbox[LakePorts]:
     """Return a sandbox with every route that needs Arrow, for a caller in this process."""
-    return Sandbox(partial(lake, chosen), faces.LAKE, reply_bytes_max=sys.maxsize)
+    opening = partial(lake, chosen)
+    return Sandbox(opening, faces.LAKE, reply_bytes_max=sys.maxsize, trusted=True)
 
 
 @dataclass(frozen=True)
@@ -84,9 +87,17 @@ class LakePorts:
         return Ticker(means, Holder(system.new_token()), lease_ms=lease_ms)
 
     async def run_ticks(
-        self, world: str, *, ticks: int | None, to_tick: int | None, ms: int, key: str | None
+        self,
+        world: str,
+        *,
+        ticks: int | None,
+        to_tick: int | None,
+        ms: int,
+        key: str | None,
+        by: Caller,
     ) -> Ran:
-        """Run ticks for at most ``ms``."""
+        """Run ticks for at most ``ms``, paid for by whoever asks."""
+        await self._paid(by)
         return await run_ticks(
             self._ticker,
             self.worlds.ref(world),
@@ -102,8 +113,9 @@ class LakePorts:
         failed = tuple(f"{ref.world}: {error.code}" for ref, error in done.failed)
         return DueRan(len(done.ticked), failed)
 
-    async def land_all(self, *, ms: int) -> Landed:
+    async def land_all(self, *, ms: int, by: Caller) -> Landed:
         """Land what any world of the storage has published, for at most ``ms``."""
+        await self._paid(by)
         found: list[WorldId] = []
         after: str | None = None
         while True:
@@ -116,6 +128,12 @@ class LakePorts:
         """Land what worlds have published that hints name, for at most ``ms``."""
         found = [ref.world for ref in await self._unlanded()]
         return await self._land(found, ms) if found else Landed()
+
+    async def _paid(self, by: Caller) -> None:
+        """Pay for work that is no single commit. Raises QuotaExceeded, TooLarge."""
+        bill = payment(self.settings.storage, by)
+        if bill is not None:
+            await self.authority.execute(bill)
 
     async def _land(self, worlds: list[WorldId], ms: int) -> Landed:
         until = _deadline(ms)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from perdure.kernel import limits
+from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.errors import (
     Conflict,
     Contended,
@@ -102,6 +103,7 @@ class CreateWorld:
     writer_mode: WriterMode = "resumable"
     every_ms: int | None = None
     app: str = ""
+    by: Caller = LOCAL
 
     once: ClassVar[bool] = False
 
@@ -163,7 +165,7 @@ class CreateWorld:
         name = Name(partition=self.ref.catalog, name=self.name, world=self.ref.world)
         fresh = Head(partition=self.ref.partition, writer_mode=self.writer_mode)
         facts = {"kind": self.kind, "name": self.name, "run": self.run, "world": self.ref.world}
-        fresh, entry = appended(fresh, "created", facts, now)
+        fresh, entry = appended(fresh, "created", {**facts, **self.by.facts}, now)
         writes: list[Write] = [world, name, entry]
         if self.every_ms is not None:
             due = Instant(now + self.every_ms)

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from perdure.kernel import limits
 from perdure.kernel.admit import Admit, Admitted, KnownAdmitted, Receipt
 from perdure.kernel.batch import prepared, split
+from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.cancel import Cancel, CancelAll, CancelledAll
 from perdure.kernel.component import Registry
 from perdure.kernel.create import CreateWorld, Describe, Discover, WorldInfo
@@ -94,6 +95,7 @@ class Worlds:
         kind: str = "",
         every_ms: int | None = None,
         writer_mode: WriterMode = "resumable",
+        by: Caller = LOCAL,
     ) -> WorldInfo:
         """Create a world, or return it if the same was created before under this id.
 
@@ -108,6 +110,7 @@ class Worlds:
             writer_mode=writer_mode,
             every_ms=every_ms,
             app=self._app,
+            by=by,
         )
         return await self._authority.execute(request.checked())
 
@@ -134,8 +137,7 @@ class Worlds:
         commands: Sequence[Command],
         *,
         batch_id: str | None = None,
-        principal: str | None = None,
-        origin: str = "local",
+        by: Caller = LOCAL,
     ) -> Submitted:
         """Admit commands: all or none, and the same batch id at most once.
 
@@ -147,10 +149,12 @@ class Worlds:
         ref = self.ref(world)
         chosen = BatchId(self._new_token() if batch_id is None else batch_id)
         batch = prepared(
-            ref.world, chosen, commands, self._registry, principal=principal, origin=origin
+            ref.world, chosen, commands, self._registry, principal=by.actor, origin=by.origin
         )
         try:
-            answer: Admitted | KnownAdmitted = await self._authority.execute(Admit(ref, batch))
+            answer: Admitted | KnownAdmitted = await self._authority.execute(
+                Admit(ref, batch, by=by)
+            )
         except Unavailable as error:
             error.batch_id = chosen
             raise
@@ -209,15 +213,15 @@ class Worlds:
         page = await self._steady(Ledger(self.ref(world), _ledger_place(after), _limited(limit)))
         return list(page.commands), None if page.after is None else "{}.{}".format(*page.after)
 
-    async def cancel(self, world: str, command: str) -> CommandStatus:
+    async def cancel(self, world: str, command: str, *, by: Caller = LOCAL) -> CommandStatus:
         """Cancel one open command. Raises NotFound, NotCancellable."""
         ref = self.ref(world)
-        await self._steady(Cancel(ref, _command_id(command)))
+        await self._steady(Cancel(ref, _command_id(command), by))
         return await self._steady(StatusOf(ref, _command_id(command)))
 
-    async def cancel_all(self, world: str, request: str) -> CancelledAll:
+    async def cancel_all(self, world: str, request: str, *, by: Caller = LOCAL) -> CancelledAll:
         """Cancel everything open now; the same ``request`` again changes nothing."""
-        return await self._authority.execute(CancelAll(self.ref(world), request).checked())
+        return await self._authority.execute(CancelAll(self.ref(world), request, by).checked())
 
     async def log(self, world: str, after: int = 0, limit: int = 100) -> list[LogEntry]:
         """Return the entries of the log behind ``after``, up to the first gap."""
