@@ -181,7 +181,8 @@ def test_log_is_read_behind_a_place(call, harbour):
     (entry,) = page.body["entries"]
     assert (entry["seq"], entry["kind"], entry["facts"]["batch"]) == (2, "admitted", "a")
     assert entry["payload"]["commands"] == [spawn()]
-    assert entry["payload"]["origin"] == "http"
+    assert entry["payload"]["origin"] == entry["facts"]["origin"] == "gateway"
+    assert entry["payload"]["principal"] == entry["facts"]["actor"] == "ann"
     assert page.body["next"] == 2
 
 
@@ -310,16 +311,16 @@ def test_body_in_base64_is_read_like_any_other(rig, harbour):
     assert reply.status == 202
 
 
-def _event(path, body):
+def _event(path, body, role="admin"):
     return http_event(
         "POST",
         path,
         headers={},
         body=json.dumps(body).encode(),
         request_id="r",
-        authorizer=bearer("player"),
+        authorizer=bearer(role),
     )
 
 
 def _submission(batch):
-    return _event(COMMANDS, {"commands": [spawn()], "batch_id": batch})
+    return _event(COMMANDS, {"commands": [spawn()], "batch_id": batch}, role="player")

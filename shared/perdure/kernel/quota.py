@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 from perdure.kernel.admit import Admit
 from perdure.kernel.caller import LOCAL, Allowance, Caller
 from perdure.kernel.errors import QuotaExceeded, TooLarge
-from perdure.kernel.ids import Instant, Partition, StorageId, short_hash
+from perdure.kernel.ids import Instant, Partition, StorageId
 from perdure.kernel.places import quota_partition
 from perdure.kernel.record import Record
 from perdure.kernel.view import Decision, Key, Reads, Request, View
