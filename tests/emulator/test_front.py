@@ -35,6 +35,19 @@ class Function:
         return {"statusCode": 200, "headers": {}, "body": "{}"}
 
 
+SMALL_TEMPLATE = """
+Resources:
+  ApiFunction:
+    Type: AWS::Serverless::Function
+    Properties: {{ CodeUri: functions/api }}
+  Integration:
+    Type: AWS::ApiGatewayV2::Integration
+    Properties: {{ IntegrationUri: !GetAtt ApiFunction.Arn }}
+  Route:
+    Type: AWS::ApiGatewayV2::Route
+    Properties: {{ RouteKey: GET /v1/worlds, Target: !Sub "integrations/${{Integration}}", {authorization} }}
+"""
+
 ISSUER = Issuer(generate_private_key(public_exponent=65_537, key_size=2_048))
 
 
