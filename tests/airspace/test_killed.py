@@ -32,7 +32,6 @@ def demo(root: Path) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(["shared", "emulator"])},
     )
 
 
@@ -70,7 +69,10 @@ def emulator_of(root: Path) -> int:
     raise AssertionError("no emulator is running")
 
 
-async def test_kill_9_in_the_middle_of_the_day_loses_nothing_and_repeats_nothing(tmp_path):
+async def test_kill_9_in_the_middle_of_the_day_loses_nothing_and_repeats_nothing(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["shared", "emulator"]))
     first = demo(tmp_path)
     address = eventually(lambda: address_in(tmp_path))
     bearer = token(tmp_path)

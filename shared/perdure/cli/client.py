@@ -101,7 +101,7 @@ class Place:
         self.root = root
         self.url = url
         self.app = app
-        self.token = token
+        self.token = None if token is None else token.strip()
 
     @contextmanager
     def client(self, *, make: bool = False) -> Iterator[Client]:

@@ -24,6 +24,8 @@ class Remote:
     def __init__(self, url: str, *, token: str | None = None) -> None:
         if not url.startswith(("http://", "https://")):
             raise click.UsageError(f"--url must be http://… or https://…, not {url!r}")
+        if token is not None and not (token.isascii() and token.isprintable() and token.strip()):
+            raise click.UsageError("--token must be what `perdure token` or an issuer gave")
         self._url = url
         self._http = httpx.Client(
             base_url=url,

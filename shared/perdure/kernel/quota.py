@@ -86,12 +86,12 @@ class Bill:
 
     def _exceeded(self, start: Instant, spent: int, cost: int, now: Instant) -> QuotaExceeded:
         length = self.allowance.window_ms
-        ends = (max(start, now) // length + 1) * length
+        wait_ms = (max(start, now) // length + 1) * length - now
         error = QuotaExceeded(
             expected=f"at most {self.allowance.units} units in {length} ms from {self.actor!r}",
-            found=f"{spent} spent, and {cost} more asked for",
+            found=f"{spent} spent and {cost} more asked for, {wait_ms} ms before the next window",
         )
-        error.retry_after_ms = ends - now
+        error.retry_after_ms = wait_ms
         return error
 
 
