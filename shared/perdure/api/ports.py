@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from perdure.kernel.caller import Caller
 from perdure.kernel.create import WorldInfo
 from perdure.kernel.ids import EntityId, Tick, WorldId
 from perdure.runtime.configure import Configuring
@@ -110,7 +111,14 @@ class TickPorts(Protocol):
     """What ticking needs."""
 
     async def run_ticks(
-        self, world: str, *, ticks: int | None, to_tick: int | None, ms: int, key: str | None
+        self,
+        world: str,
+        *,
+        ticks: int | None,
+        to_tick: int | None,
+        ms: int,
+        key: str | None,
+        by: Caller,
     ) -> Ran:
         """Run ticks for at most ``ms``."""
         ...
@@ -119,11 +127,11 @@ class TickPorts(Protocol):
         """Tick every world whose time has come, for at most ``ms``."""
         ...
 
-    async def destroy(self, world: str) -> WorldInfo:
+    async def destroy(self, world: str, *, by: Caller) -> WorldInfo:
         """Destroy a world, or go on with its destruction."""
         ...
 
-    async def resume(self, world: str) -> WorldInfo:
+    async def resume(self, world: str, *, by: Caller) -> WorldInfo:
         """Make sure that this process can go on with a world."""
         ...
 
@@ -182,7 +190,7 @@ class Landed:
 class LandPorts(Protocol):
     """What landing needs."""
 
-    async def land_all(self, *, ms: int) -> Landed:
+    async def land_all(self, *, ms: int, by: Caller) -> Landed:
         """Land what any world has published, and project its log, for at most ``ms``."""
         ...
 

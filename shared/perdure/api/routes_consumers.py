@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from perdure.api import models_consumers as models
+from perdure.api.gateway import Request
 from perdure.api.models import Consumer
 from perdure.api.ports import Api
 from perdure.api.routing import Route, route
@@ -21,15 +22,18 @@ async def list_consumers(api: Api, world: str) -> dict[str, Any]:
 
 
 @route("PUT", ONE, operation="set_consumer", reply=Consumer)
-async def set_consumer(api: Api, world: str, name: str, body: models.SetConsumer) -> dict[str, Any]:
+async def set_consumer(
+    api: Api, world: str, name: str, body: models.SetConsumer, request: Request
+) -> dict[str, Any]:
     """Register a consumer, and say whether the world waits for it."""
-    return asdict(await api.worlds.consumers.set(world, name, required=body.required))
+    kept = await api.worlds.consumers.set(world, name, required=body.required, by=request.by)
+    return asdict(kept)
 
 
 @route("DELETE", ONE, operation="set_consumer", reply=models.Removed)
-async def remove_consumer(api: Api, world: str, name: str) -> dict[str, Any]:
+async def remove_consumer(api: Api, world: str, name: str, request: Request) -> dict[str, Any]:
     """Forget a consumer, and how far it had read."""
-    await api.worlds.consumers.remove(world, name)
+    await api.worlds.consumers.remove(world, name, by=request.by)
     return {"removed": name}
 
 

@@ -15,7 +15,7 @@ from perdure.api.routing import Route, route
 @route("POST", "/v1/land", operation="land", reply=models.Landed)
 async def land(ports: LandPorts, request: Request) -> dict[str, Any]:
     """Land what is published, and project what the logs say, as much as there is time for."""
-    landed = await ports.land_all(ms=time_left(request.remaining_ms))
+    landed = await ports.land_all(ms=time_left(request.remaining_ms), by=request.by)
     return asdict(landed)
 
 

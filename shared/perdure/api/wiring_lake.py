@@ -19,10 +19,11 @@ from perdure.api.wiring_lake_rows import ArrowRows
 from perdure.api.wiring_lake_storage import opened_catalog, opened_objects
 from perdure.authority import system
 from perdure.authority.engine import Authority
-from perdure.kernel.caller import LOCAL, Caller
+from perdure.kernel.caller import Caller
 from perdure.kernel.create import WorldInfo
 from perdure.kernel.ids import Holder, Instant, WorldId
 from perdure.kernel.places import WAKE_SHARDS, WorldRef
+from perdure.kernel.quota import payment
 from perdure.kernel.rest import ReadAgenda, Wakes
 from perdure.kernel.wake import UNREAD_MS
 from perdure.lake.audit import EventFilter
@@ -67,7 +68,8 @@ async def lake(chosen: Settings | None = None) -> AsyncIterator[LakePorts]:
 
 def everything(chosen: Settings) -> Sandbox[LakePorts]:
     """Return a sandbox with every route that needs Arrow, for a caller in this process."""
-    return Sandbox(partial(lake, chosen), faces.LAKE, reply_bytes_max=sys.maxsize)
+    opening = partial(lake, chosen)
+    return Sandbox(opening, faces.LAKE, reply_bytes_max=sys.maxsize, trusted=True)
 
 
 @dataclass(frozen=True)
@@ -109,9 +111,17 @@ class LakePorts:
         return Ticker(means, Holder(system.new_token()), lease_ms=lease_ms)
 
     async def run_ticks(
-        self, world: str, *, ticks: int | None, to_tick: int | None, ms: int, key: str | None
+        self,
+        world: str,
+        *,
+        ticks: int | None,
+        to_tick: int | None,
+        ms: int,
+        key: str | None,
+        by: Caller,
     ) -> Ran:
-        """Run ticks for at most ``ms``."""
+        """Run ticks for at most ``ms``, paid for by whoever asks."""
+        await self._paid(by)
         return await run_ticks(
             self._ticker,
             self.worlds.ref(world),
@@ -127,13 +137,14 @@ class LakePorts:
         failed = tuple(f"{ref.world}: {error.code}" for ref, error in done.failed)
         return DueRan(len(done.ticked), failed, len(done.retired))
 
-    async def destroy(self, world: str, by: Caller = LOCAL) -> WorldInfo:
+    async def destroy(self, world: str, *, by: Caller) -> WorldInfo:
         """Destroy a world, or go on with its destruction."""
         ticker, ref = self._ticker, self.worlds.ref(world)
         return (await destroy(ticker.means, ref, lease_ms=ticker.lease_ms, by=by)).info
 
-    async def resume(self, world: str) -> WorldInfo:
+    async def resume(self, world: str, *, by: Caller) -> WorldInfo:
         """Make sure that this process can go on with a world."""
+        await self._paid(by)
         return await resume(self._ticker, self.worlds.ref(world))
 
     async def history(self, world: str, asked: EventsAsked) -> HistoryPage:
@@ -163,8 +174,15 @@ class LakePorts:
             go_on=lambda: system.now() < until,
         )
 
-    async def land_all(self, *, ms: int) -> Landed:
+    async def _paid(self, by: Caller) -> None:
+        """Pay for work that is no single commit. Raises QuotaExceeded, TooLarge."""
+        bill = payment(self.settings.storage, by)
+        if bill is not None:
+            await self.authority.execute(bill)
+
+    async def land_all(self, *, ms: int, by: Caller) -> Landed:
         """Land what any world has published, and project its log, for at most ``ms``."""
+        await self._paid(by)
         until = _deadline(ms)
         found: list[WorldId] = []
         after: str | None = None

@@ -20,6 +20,7 @@ UNAVAILABLE: Final = 3
 
 COMMANDS: Final = {
     "dev": ("perdure_emulator.dev:dev", "Run every function on loopback, without any cloud."),
+    "token": ("perdure_emulator.token:token", "Print a token that `perdure dev` accepts."),
     "demo": ("airspace.demo:main", "Replay one real day of air traffic."),
     "worlds": ("perdure.cli.worlds:worlds", "List the worlds of a storage."),
     "world": (

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from perdure.kernel import limits
+from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.consumers import ConsumerInfo, consumer_reads, consumers_of
 from perdure.kernel.errors import (
     Conflict,
@@ -207,6 +208,7 @@ class CreateWorld:
     app: str = ""
     holder: Holder | None = None
     lease_ms: int = 0
+    by: Caller = LOCAL
 
     once: ClassVar[bool] = False
 
@@ -260,7 +262,7 @@ class CreateWorld:
         name = Name(partition=self.ref.catalog, name=self.name, world=self.ref.world)
         fresh = Head(partition=self.ref.partition, writer_mode=self.writer_mode)
         facts = {"kind": self.kind, "name": self.name, "run": self.run, "world": self.ref.world}
-        fresh, entry = appended(fresh, "created", facts, now)
+        fresh, entry = appended(fresh, "created", {**facts, **self.by.facts}, now)
         fresh, unread = woken(view, fresh, self.ref, Instant(now + UNREAD_MS))
         upkeep: list[Write] = [*unread]
         if self.holder is not None:

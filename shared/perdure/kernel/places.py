@@ -50,6 +50,11 @@ def landing_partition(storage: StorageId, lane: Lane = "landing") -> Partition:
     return Partition(f"{lane[0]}/{short_hash(storage)}")
 
 
+def quota_partition(storage: StorageId, actor: str) -> Partition:
+    """Return the partition of what one actor spends in a storage."""
+    return Partition(f"q/{short_hash(storage)}/{short_hash(actor)}")
+
+
 def wake_partition(shard: int) -> Partition:
     """Return one of the WAKE_SHARDS partitions of wake hints."""
     return Partition(f"wake/{shard}")
