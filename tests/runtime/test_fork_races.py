@@ -376,9 +376,10 @@ PROCESSES = 8
 
 def test_processes_that_fork_one_world_at_once_make_one_fork(tmp_path):
     asyncio.run(prepared(tmp_path))
+    path = tmp_path / "store.db"
     starts = [
         subprocess.Popen(
-            [sys.executable, "-c", _CHILD.format(sys.path), tmp_path, f"{number}"],
+            [sys.executable, "-c", _CHILD.format(sys.path), path, f"{number}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -404,7 +405,7 @@ def test_processes_that_fork_one_world_at_once_make_one_fork(tmp_path):
 _CHILD = """
 import sys
 sys.path[:] = {!r}
-from tests.runtime.test_fork_races import child
+from tests.support.forkers import child
 child()
 """
 
@@ -412,27 +413,6 @@ child()
 async def prepared(directory):
     async with rig("sqlite", directory, None) as h:
         await h.harbour()
-
-
-def child() -> None:
-    """Run one of the processes: fork under an id and under a name that all of them want."""
-    asyncio.run(forking(Path(sys.argv[1]), sys.argv[2]))
-
-
-async def forking(directory: Path, number: str) -> None:
-    async with rig("sqlite", directory, None) as h:
-        authority = h.rival_authority(f"p{number}-")
-        print("ready", flush=True)  # noqa: T201
-        sys.stdin.readline()
-        run = RunId(f"run-{number}")
-        info = await fork(authority, replace(wish("w", "child"), run=run), pause=asyncio.sleep)
-        verdict = "won"
-        try:
-            mine = replace(wish("w", f"mine-{number}"), run=run, name="the one")
-            await fork(authority, mine, pause=asyncio.sleep)
-        except NameTaken:
-            verdict = "lost"
-        print(info.run_id, verdict)  # noqa: T201
 
 
 async def test_reading_a_range_before_all_that_is_known_of_a_world_is_not_published(memory):

@@ -91,13 +91,14 @@ async def copy_of(
     pause: Callable[[float], Awaitable[None]],
 ) -> Copy:
     """Read what a fork takes over, all of one moment. Raises Contended after a few tries."""
+    state = await authority.execute(FindWorld(source))
+    await authority.execute(FindAncestors(state.world, state.published))
     for attempt in range(FORK_TRIES):
         if attempt:
             await pause(0.005 * 2**attempt)
         try:
             found = await authority.execute(FindSource(source))
             check_tick(source, found.head, at_tick)
-            await authority.execute(FindAncestors(found.world, found.head.published))
             seen = await _seen(authority, source, found, pending)
             groups = await _groups(authority, seen)
         except Contended:
