@@ -411,7 +411,7 @@ child()
 
 
 async def prepared(directory):
-    async with rig("sqlite", directory, None) as h:
+    async with rig("sqlite", directory) as h:
         await h.harbour()
 
 

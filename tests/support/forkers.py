@@ -14,7 +14,9 @@ from perdure.kernel.ids import RunId, StorageId, WorldId
 from perdure.kernel.places import WorldRef
 from perdure.runtime.fork import Wish, fork
 
-SOURCE = WorldRef(StorageId("storage"), WorldId("w"))
+
+def ref(world: str) -> WorldRef:
+    return WorldRef(StorageId("storage"), WorldId(world))
 
 
 def child() -> None:
@@ -27,10 +29,10 @@ async def _forked(path: Path, number: str) -> None:
     print("ready", flush=True)  # noqa: T201
     sys.stdin.readline()
     run = RunId(f"run-{number}")
-    same_id = Wish(SOURCE, WorldId("child"), "the same fork", run)
+    same_id = Wish(ref("w"), ref("child"), "the same fork", run)
     info = await fork(authority, same_id, pause=asyncio.sleep)
     try:
-        same_name = Wish(SOURCE, WorldId(f"mine-{number}"), "the one", run)
+        same_name = Wish(ref("w"), ref(f"mine-{number}"), "the one", run)
         await fork(authority, same_name, pause=asyncio.sleep)
     except NameTaken:
         print(info.run_id, "lost")  # noqa: T201

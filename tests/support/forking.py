@@ -47,13 +47,18 @@ class Rig(Harness):
     """A harness whose rows can be landed and read."""
 
     lake: Any = None
+    storage: StorageId = STORAGE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.worlds._storage = self.storage
 
     @property
     def reader(self) -> Reader:
-        return Reader(self.authority, self.objects, self.lake, STORAGE, self.app.registry)
+        return Reader(self.authority, self.objects, self.lake, self.storage, self.app.registry)
 
     async def land(self, *worlds: str):
-        landing = Landing(self.authority, self.objects, self.lake, STORAGE)
+        landing = Landing(self.authority, self.objects, self.lake, self.storage)
         return await landing.land(
             [WorldId(each) for each in worlds],
             holder=Holder(self.new_token()),
@@ -105,7 +110,11 @@ class Rig(Harness):
 
 @contextlib.asynccontextmanager
 async def rig(
-    kind: str, directory: Any, request: pytest.FixtureRequest, app: App | None = None
+    kind: str,
+    directory: Any,
+    request: pytest.FixtureRequest | None = None,
+    app: App | None = None,
+    storage: StorageId = STORAGE,
 ) -> AsyncIterator[Rig]:
     """Open a rig on a store of that kind."""
     made = {
@@ -122,6 +131,7 @@ async def rig(
                 drifting_app() if app is None else app,
                 Clock(),
                 Lake(catalog, "main"),
+                storage,
             )
     finally:
         catalog.close()
@@ -146,4 +156,5 @@ class Interrupted:
 def wish(source: str, child: str, **options: Any) -> Wish:
     """Return what is asked for with a fork, for those who fork without `Worlds`."""
     run = RunId(f"run of {child}")
-    return Wish(WorldRef(STORAGE, WorldId(source)), WorldId(child), f"a {child}", run, **options)
+    refs = (WorldRef(STORAGE, WorldId(each)) for each in (source, child))
+    return Wish(*refs, f"a {child}", run, **options)
