@@ -49,3 +49,37 @@ def test_pending_commands_can_be_left_alone(local, harbour):
     made = local("world", "fork", "harbour", "f", "--drop-pending", "--json")
 
     assert made.json["pending_commands"] == 0
+
+
+def test_a_world_is_forked_to_another_directory(local, perdure, harbour, root, tmp_path):
+    local("submit", "harbour", "-", stdin=SPAWN)
+    local("tick", "harbour")
+    there = ("--root", tmp_path / "there", "--app", "tests.emulator.harbour:app")
+
+    made = local(
+        "world", "fork", "harbour", "f", "--world-id", "f", "--to-root", there[1], "--json"
+    )
+    query = ("--components", "Position", "--json")
+    rows = [
+        local("query", "harbour", *query).json["rows"],
+        perdure("query", "f", *query, *there).json["rows"],
+    ]
+
+    assert made.exit_code == 0, made.err
+    assert made.json == perdure("world", "show", "f", "--json", *there).json
+    assert [row["entity_id"] for row in rows[1]] == [row["entity_id"] for row in rows[0]] == [1]
+
+
+def test_what_is_open_cannot_go_to_another_directory(local, perdure, harbour, tmp_path):
+    local("submit", "harbour", "-", stdin=SPAWN)
+
+    run = local("world", "fork", "harbour", "f", "--to-root", tmp_path / "there")
+
+    assert run.exit_code == 1
+    assert "not_quiescent" in run.err
+
+
+def test_another_directory_needs_a_directory(perdure, tmp_path):
+    run = perdure("world", "fork", "w", "f", "--url", "http://127.0.0.1:1", "--to-root", tmp_path)
+
+    assert run.exit_code == 2

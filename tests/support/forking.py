@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,15 @@ from tests.runtime.harness import Clock, Harness, Place, Speed, fresh_app
 from tests.support.stores import dynamodb_http, memory, sqlite
 
 from perdure import App, Spawn
-from perdure.kernel.ids import Holder, StorageId, WorldId
+from perdure.authority.packing import packed, unpacked
+from perdure.kernel.ids import Holder, RunId, StorageId, WorldId
+from perdure.kernel.places import WorldRef
+from perdure.kernel.record import Record
+from perdure.kernel.view import Key, Stored, Version
 from perdure.lake.catalog import open_local
 from perdure.lake.iceberg import Lake
 from perdure.lake.objects import LocalObjects
+from perdure.runtime.fork import Wish
 from perdure.runtime.land import Landing
 from perdure.runtime.read import Reader
 
@@ -42,18 +47,39 @@ class Rig(Harness):
     """A harness whose rows can be landed and read."""
 
     lake: Any = None
+    storage: StorageId = STORAGE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.worlds._storage = self.storage
 
     @property
     def reader(self) -> Reader:
-        return Reader(self.authority, self.objects, self.lake, STORAGE, self.app.registry)
+        return Reader(self.authority, self.objects, self.lake, self.storage, self.app.registry)
 
     async def land(self, *worlds: str):
-        landing = Landing(self.authority, self.objects, self.lake, STORAGE)
+        landing = Landing(self.authority, self.objects, self.lake, self.storage)
         return await landing.land(
             [WorldId(each) for each in worlds],
             holder=Holder(self.new_token()),
             new_token=self.new_token,
         )
+
+    def plant(self, record: Record) -> None:
+        """Make a record of a store in memory as if it had been committed."""
+        version = Version(1, self.new_token())
+        self.store._records[record.key] = Stored(version, packed(record.body()))
+
+    def held(self, key: Key[Any]) -> Any:
+        """Return the record at a key of a store in memory, or None."""
+        stored = self.store._records.get(key)
+        if stored is None:
+            return None
+        return key.of.read(key.partition, key.sort, unpacked(stored.body))
+
+    def everything(self) -> dict[Key[Any], Stored]:
+        """Return every record of a store in memory with its version."""
+        return dict(self.store._records)
 
     async def rows(self, world: str, tick: int | None = None) -> list[tuple[int, float]]:
         """Return (entity, x) of every place at a tick."""
@@ -84,7 +110,11 @@ class Rig(Harness):
 
 @contextlib.asynccontextmanager
 async def rig(
-    kind: str, directory: Any, request: pytest.FixtureRequest, app: App | None = None
+    kind: str,
+    directory: Any,
+    request: pytest.FixtureRequest | None = None,
+    app: App | None = None,
+    storage: StorageId = STORAGE,
 ) -> AsyncIterator[Rig]:
     """Open a rig on a store of that kind."""
     made = {
@@ -101,6 +131,30 @@ async def rig(
                 drifting_app() if app is None else app,
                 Clock(),
                 Lake(catalog, "main"),
+                storage,
             )
     finally:
         catalog.close()
+
+
+@dataclass
+class Interrupted:
+    """An authority beside which a rival acts, before each request of a kind, so many times."""
+
+    authority: Any
+    before: type
+    rival: Callable[[], Awaitable[object]]
+    times: int = 1
+
+    async def execute(self, asked: Any) -> Any:
+        if isinstance(asked, self.before) and self.times:
+            self.times -= 1
+            await self.rival()
+        return await self.authority.execute(asked)
+
+
+def wish(source: str, child: str, **options: Any) -> Wish:
+    """Return what is asked for with a fork, for those who fork without `Worlds`."""
+    run = RunId(f"run of {child}")
+    refs = (WorldRef(STORAGE, WorldId(each)) for each in (source, child))
+    return Wish(*refs, f"a {child}", run, **options)

@@ -14,7 +14,7 @@ from perdure.kernel.forked import forked_key, spelled_pages
 from perdure.kernel.ids import NO_TICK, Instant, Partition, RunId, Tick
 from perdure.kernel.lineage import partition_of
 from perdure.kernel.pages import Page
-from perdure.kernel.records import Ancestor, Head, Name, World, manifest_key
+from perdure.kernel.records import Ancestor, Head, Manifest, Name, World, manifest_key
 from perdure.kernel.view import Decision, Reads, View, Write
 from perdure.kernel.wake import UNREAD_MS, appended, woken
 
@@ -56,6 +56,11 @@ class Birth:
     pending: Pending = "copy"
     every_ms: int | None = None
     by: Caller = LOCAL
+    is_elsewhere: bool = False
+    """In another storage: no ancestor can be read there."""
+
+    first: Manifest | None = None
+    """The source's whole state as the fork's own, if it goes elsewhere and there is one."""
 
     once: ClassVar[bool] = False
 
@@ -94,8 +99,12 @@ class Birth:
         head, hints = woken(view, head, ref, Instant(now + UNREAD_MS))
         others = (replace(record, partition=ref.partition) for record in self.copy.records)
         writes: list[Write] = [world, name, entry, *pages, *others, *upkeep, *hints, head]
-        mark = manifest_key(partition_of(self.copy.world, source.published), source.published)
-        manifest = None if source.published == NO_TICK else view.peek(mark)
+        manifest = self.first
+        if manifest is not None:
+            writes.append(manifest)
+        elif source.published != NO_TICK:
+            partition = partition_of(self.copy.world, source.published)
+            manifest = view.peek(manifest_key(partition, source.published))
         entities = 0 if manifest is None else manifest.entities
         return Decision(described(world, head, entities), tuple(writes))
 
@@ -111,10 +120,11 @@ class Birth:
             kind=self.identity.kind,
             run=self.run,
             parent=source.world,
-            lineage=(*source.lineage, last),
+            lineage=() if self.is_elsewhere else (*source.lineage, last),
             created_at=now,
             every_ms=self.every_ms,
             app=source.app,
+            begins=Tick(0) if self.first is None else self.first.tick,
         )
 
     def _head(self) -> Head:
@@ -123,12 +133,12 @@ class Birth:
         return Head(
             partition=self.identity.ref.partition,
             published=source.published,
-            manifest_digest=source.manifest_digest,
+            manifest_digest=source.manifest_digest if self.first is None else self.first.digest,
             next_sequence=source.next_sequence,
             next_entity_id=source.next_entity_id,
             cancelled_below=source.next_sequence if dropped else source.cancelled_below,
             open_commands=sum(ranges.size(held) for _, held in self.copy.pages),
-            checkpoint=source.checkpoint,
+            checkpoint=source.checkpoint if self.first is None else self.first.tick,
             required=source.required,
             configured=source.configured,
         )
@@ -144,6 +154,7 @@ class Birth:
             "source": source.world,
             "source_run": source.run,
             "source_seq": head.seq,
+            "source_storage": source.storage,
             "tick": None if head.published == NO_TICK else head.published,
             "world": world.world,
             **self.by.facts,

@@ -27,7 +27,7 @@ from perdure.kernel.fork_source import (
     check_tick,
     copied,
 )
-from perdure.kernel.ids import RunId, Seq, Tick, WorldId
+from perdure.kernel.ids import RunId, Seq, Tick
 from perdure.kernel.lineage import FindAncestors
 from perdure.kernel.places import PageName, WorldRef
 from perdure.kernel.ranges import Ranges
@@ -45,7 +45,7 @@ class Wish:
     """What is asked for: a fork of ``source`` under a name, and an id chosen beforehand."""
 
     source: WorldRef
-    world: WorldId
+    child: WorldRef
     name: str
     run: RunId
     pending: Pending = "copy"
@@ -54,13 +54,8 @@ class Wish:
     by: Caller = LOCAL
 
     def identity(self, kind: str) -> Identity:
-        return Identity(
-            WorldRef(self.source.storage, self.world),
-            self.name,
-            kind,
-            "resumable",
-            self.source.world,
-        )
+        """Return what must be the same when it is asked for again."""
+        return Identity(self.child, self.name, kind, "resumable", self.source.world)
 
 
 async def fork(
@@ -91,13 +86,14 @@ async def copy_of(
     pause: Callable[[float], Awaitable[None]],
 ) -> Copy:
     """Read what a fork takes over, all of one moment. Raises Contended after a few tries."""
+    state = await authority.execute(FindWorld(source))
+    await authority.execute(FindAncestors(state.world, state.published))
     for attempt in range(FORK_TRIES):
         if attempt:
             await pause(0.005 * 2**attempt)
         try:
             found = await authority.execute(FindSource(source))
             check_tick(source, found.head, at_tick)
-            await authority.execute(FindAncestors(found.world, found.head.published))
             seen = await _seen(authority, source, found, pending)
             groups = await _groups(authority, seen)
         except Contended:

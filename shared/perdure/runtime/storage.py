@@ -21,6 +21,7 @@ from perdure.kernel.places import WorldRef
 from perdure.kernel.status import CommandStatus
 from perdure.runtime.close import Destroyed, destroy
 from perdure.runtime.configure import Configuring, InUse
+from perdure.runtime.fork_elsewhere import fork_elsewhere
 from perdure.runtime.history import History, HistoryAsked, HistoryPage
 from perdure.runtime.land import Landed, Landing
 from perdure.runtime.private import private_world
@@ -138,13 +139,20 @@ class World:
         world_id: str | None = None,
         pending: Pending = "copy",
         at_tick: int | None = None,
+        to: Storage | None = None,
     ) -> World:
         """Fork the world at its published tick, or return the fork made before under this id.
 
-        The fork takes over what is open unless ``pending`` is "drop".
+        The fork takes over what is open unless ``pending`` is "drop". In another storage ``to``
+        it begins with a copy of the rows at that tick; what is open can not go there.
         Raises: NameTaken, Conflict, NotPublished, TooManyPending, NotResumable, CorruptLineage,
-        WorldClosing, WorldDestroyed, WorldMoving, Contended.
+        WorldClosing, WorldDestroyed, WorldMoving, Contended; NotQuiescent to another storage.
         """
+        if to is not None:
+            source = self.storage.worlds.ref(self.world_id)
+            wish = to.worlds.wish(source, name, world_id, pending=pending, at_tick=at_tick)
+            info = await fork_elsewhere(self.storage.ticker.means, to.ticker.means, wish)
+            return World(to, info.world_id)
         info = await self.storage.worlds.fork(
             self.world_id, name, world_id=world_id, pending=pending, at_tick=at_tick
         )

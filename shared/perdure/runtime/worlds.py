@@ -7,7 +7,7 @@ import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from perdure.kernel import limits
 from perdure.kernel.admit import Admit, Admitted, KnownAdmitted, Receipt
@@ -158,11 +158,25 @@ class Worlds:
         Raises: Invalid kinds, NotFound, NameTaken, Conflict, NotPublished, TooManyPending,
         NotResumable, CorruptLineage, WorldClosing, WorldDestroyed, WorldMoving, Contended.
         """
+        wish = self.wish(
+            self.ref(world),
+            name,
+            world_id,
+            pending=pending,
+            at_tick=at_tick,
+            every_ms=every_ms,
+            by=by,
+        )
+        return await fork(self._authority, wish, pause=self._pause)
+
+    def wish(
+        self, source: WorldRef, name: str, world_id: str | None, *, at_tick: int | None, **more: Any
+    ) -> Wish:
+        """Spell that a fork of ``source`` is wanted in this storage. Raises InvalidId."""
         run = self._new_run()
         ref = self.ref(run if world_id is None else world_id)
         tick = None if at_tick is None else Tick(at_tick)
-        wish = Wish(self.ref(world), ref.world, name, run, pending, tick, every_ms, by)
-        return await fork(self._authority, wish, pause=self._pause)
+        return Wish(source, ref, name, run, at_tick=tick, **more)
 
     async def describe(self, world: str) -> WorldInfo:
         """Tell what is known of a world. Raises NotFound."""

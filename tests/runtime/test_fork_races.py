@@ -1,0 +1,427 @@
+"""Forks beside rivals, lost answers and deaths: one fork or none, as of one moment."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.runtime.harness import Fuel, Place, harness, no_pause
+from tests.support.forking import STORES, Interrupted, rig, wish
+
+from perdure import Spawn
+from perdure.authority.memory import Crashed, Fault, FaultPlan
+from perdure.kernel import limits
+from perdure.kernel.errors import (
+    Conflict,
+    Contended,
+    CorruptLineage,
+    NameTaken,
+    NotFound,
+    NotPublished,
+    NotResumable,
+    StoreUnavailable,
+    TooManyPending,
+    WorldClosing,
+    WorldDestroyed,
+    WorldMoved,
+    WorldMoving,
+)
+from perdure.kernel.fork import Birth
+from perdure.kernel.fork_source import PAGES_MAX, NamedPages, ReadGroups, ReadPages
+from perdure.kernel.ids import RunId, Tick, WorldId
+from perdure.kernel.log import log_key
+from perdure.kernel.records import Ancestor, head_key, world_key
+from perdure.runtime.fork import FORK_TRIES, fork
+
+pytestmark = pytest.mark.lifecycle
+
+
+@pytest.fixture
+def memory(tmp_path, request):
+    """Open a rig on a store in memory."""
+    return lambda **options: rig("memory", tmp_path, request, **options)
+
+
+async def admitting(h):
+    await h.worlds.submit("w", [Spawn(Place(x=7, y=7), tick=3)])
+
+
+async def cancelling(h):
+    await h.worlds.cancel("w", "late")
+
+
+async def cancelling_all(h):
+    await h.worlds.cancel_all("w", "stop")
+
+
+async def publishing(h):
+    await h.run("w", 3)
+
+
+RIVALS = [admitting, cancelling, cancelling_all, publishing]
+
+
+@pytest.mark.parametrize("before", [NamedPages, ReadPages, ReadGroups, Birth])
+@pytest.mark.parametrize("rival", RIVALS)
+async def test_a_fork_is_its_source_at_one_moment_whoever_writes_meanwhile(memory, rival, before):
+    async with memory() as h:
+        await h.harbour()
+        beside = Interrupted(h.authority, before, lambda: rival(h))
+
+        info = await fork(beside, wish("w", "child"), pause=no_pause)
+        is_late = before in {ReadGroups, Birth}
+        await h.run("child", 6)
+        await h.run("w", 6)
+
+        assert beside.times == 0
+        assert info.published_tick == (3 if rival is publishing and not is_late else 2)
+        same = await h.rows("child") == await h.rows("w")
+        assert same is (rival is publishing or not is_late)
+
+
+@pytest.mark.parametrize("store", STORES)
+async def test_a_source_ticks_on_while_it_is_forked(store, tmp_path, request):
+    async with rig(store, tmp_path, request) as h:
+        await h.harbour()
+        beside = Interrupted(h.authority, ReadPages, lambda: publishing(h))
+
+        info = await fork(beside, wish("w", "child"), pause=no_pause)
+        await h.run("child", 5)
+        await h.run("w", 5)
+
+        assert info.published_tick == 3
+        assert await h.rows("child") == await h.rows("w")
+
+
+async def test_a_log_that_never_stops_growing_is_unavailable_and_leaves_no_fork(memory):
+    async with memory() as h:
+        await h.harbour()
+        beside = Interrupted(h.authority, ReadPages, lambda: admitting(h), times=FORK_TRIES)
+
+        with pytest.raises(Contended):
+            await fork(beside, wish("w", "child"), pause=no_pause)
+
+        with pytest.raises(NotFound):
+            await h.worlds.describe("child")
+        assert beside.times == 0
+
+
+@pytest.mark.parametrize("store", STORES)
+async def test_the_same_id_is_the_same_fork_whatever_became_of_its_source(store, tmp_path, request):
+    async with rig(store, tmp_path, request) as h:
+        await h.harbour()
+        first = await h.fork("w", "child")
+        await h.run("w", 4)
+        await h.run("child", 3)
+
+        again = await h.fork("w", "child", pending="drop")
+
+        assert again.run_id == first.run_id
+        assert (again.published_tick, again.pending_commands) == (3, 1)
+        listed, _ = await h.worlds.discover()
+        assert [info.world_id for info in listed] == ["child", "w"]
+
+
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [
+        ({"name": "another"}, Conflict),
+        ({"source": "v"}, Conflict),
+        ({"at_tick": Tick(4)}, Conflict),
+        ({"child": "other", "name": "a child"}, NameTaken),
+    ],
+)
+async def test_another_identity_under_a_known_id_or_name_is_refused(memory, change, refusal):
+    async with memory() as h:
+        await h.harbour()
+        await h.worlds.create("quay", world_id="v", kind="port")
+        await fork(h.authority, wish("w", "child"), pause=no_pause)
+        before = h.everything()
+        asked = wish(change.pop("source", "w"), change.pop("child", "child"))
+
+        with pytest.raises(refusal):
+            await fork(h.authority, replace(asked, **change), pause=no_pause)
+
+        assert h.everything() == before
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST_AFTER, Fault.LOST_BEFORE, Fault.DUPLICATE])
+async def test_a_lost_answer_makes_no_second_fork(memory, fault):
+    async with memory() as h:
+        await h.harbour()
+        h.store.plan = FaultPlan(commits={h.store.commits + 1: fault})
+
+        info = await h.fork("w", "child")
+        again = await h.fork("w", "child")
+
+        assert again == info
+        listed, _ = await h.worlds.discover()
+        assert len(listed) == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "is_there"), [(Fault.CRASH_BEFORE, False), (Fault.CRASH_AFTER, True)]
+)
+async def test_a_fork_whose_maker_dies_is_there_as_a_whole_or_not_at_all(memory, fault, is_there):
+    async with memory() as h:
+        await h.harbour()
+        before = h.everything()
+        dying = harness(Path("unused"), h.app, h.store.reopened(FaultPlan(commits={1: fault})))
+
+        with pytest.raises(Crashed):
+            await fork(dying.authority, wish("w", "child"), pause=no_pause)
+
+        assert (h.everything() == before) is not is_there
+        await fork(h.authority, wish("w", "child"), pause=no_pause)
+        await h.run("child", 5)
+        await h.run("w", 5)
+        assert await h.rows("child") == await h.rows("w")
+
+
+async def test_a_store_that_does_not_answer_leaves_no_fork(memory):
+    async with memory() as h:
+        await h.harbour()
+        before = h.everything()
+        plan = dict.fromkeys(range(h.store.commits + 1, h.store.commits + 99), Fault.THROTTLE)
+        h.store.plan = FaultPlan(commits=plan)
+
+        with pytest.raises(StoreUnavailable):
+            await h.fork("w", "child")
+
+        assert h.everything() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [
+        ({"status": "closing"}, WorldClosing),
+        ({"status": "destroyed"}, WorldDestroyed),
+        ({"status": "moving"}, WorldMoving),
+        ({"status": "moved"}, WorldMoved),
+        ({"writer_mode": "cleanup_only"}, NotResumable),
+    ],
+)
+async def test_a_source_that_may_not_be_gone_on_with_is_not_forked(memory, change, refusal):
+    async with memory() as h:
+        await h.harbour()
+        head = h.held(head_key(h.worlds.ref("w").partition))
+        h.plant(replace(head, **change))
+        before = h.everything()
+
+        with pytest.raises(refusal):
+            await h.fork("w", "child")
+
+        assert h.everything() == before
+
+
+@pytest.mark.parametrize(("tick", "refusal"), [(3, NotPublished), (1, Conflict), (0, Conflict)])
+async def test_only_the_published_tick_can_be_forked(memory, tick, refusal):
+    async with memory() as h:
+        await h.harbour()
+        before = h.everything()
+
+        with pytest.raises(refusal, match="published tick"):
+            await h.fork("w", "child", at_tick=tick)
+
+        assert h.everything() == before
+        assert (await h.fork("w", "child", at_tick=2)).published_tick == 2
+
+
+async def test_a_source_that_does_not_exist_cannot_be_forked(memory):
+    async with memory() as h:
+        with pytest.raises(NotFound):
+            await h.fork("nowhere", "child")
+
+        assert h.everything() == {}
+
+
+async def test_more_pages_than_one_commit_writes_are_refused_and_cancelled_ones_do_not_count(
+    memory,
+):
+    async with memory() as h:
+        await h.harbour()
+        await h.worlds.cancel_all("w", "first")
+        for batch in range(0, PAGES_MAX, limits.BATCH_GROUPS_MAX):
+            ticks = range(batch, min(batch + limits.BATCH_GROUPS_MAX, PAGES_MAX))
+            await h.worlds.submit("w", [Spawn(Fuel(litres=1), tick=10 + tick) for tick in ticks])
+        full = await h.fork("w", "full")
+        (over,) = (await h.worlds.submit("w", [Spawn(Fuel(litres=1), tick=99)])).receipts
+        before = h.everything()
+
+        with pytest.raises(TooManyPending):
+            await h.fork("w", "child")
+        unchanged = h.everything() == before
+        dropped = await h.fork("w", "dropped", pending="drop")
+        await h.worlds.cancel("w", over.command_id)
+        again = await h.fork("w", "again")
+
+        assert unchanged
+        assert [full.pending_commands, again.pending_commands] == [PAGES_MAX, PAGES_MAX]
+        assert dropped.pending_commands == 0
+
+
+async def test_a_destroyed_ancestor_stays_readable_through_its_forks(memory):
+    async with memory() as h:
+        await h.harbour()
+        await h.fork("w", "child")
+        expected = [await h.rows("w", tick) for tick in range(3)]
+        head = h.held(head_key(h.worlds.ref("w").partition))
+        h.plant(replace(head, status="destroyed"))
+
+        await h.run("child", 5)
+        again = await h.fork("w", "child")
+        await h.fork("child", "grandchild")
+
+        assert [await h.rows("child", tick) for tick in range(3)] == expected
+        assert [await h.rows("grandchild", tick) for tick in range(3)] == expected
+        assert len(await h.rows("grandchild")) == 6
+        assert await h.state("ships.0", "grandchild") == "applied"
+        assert await h.state("late", "child") == "applied"
+        assert again.published_tick == 5
+
+
+def cut(world):
+    return replace(world, lineage=())
+
+
+def circle(world):
+    (first,) = world.lineage
+    return replace(world, lineage=(replace(first, world=world.world),), parent=world.world)
+
+
+def stranger(world):
+    (first,) = world.lineage
+    return replace(world, lineage=(replace(first, world=WorldId("v")),), parent=WorldId("v"))
+
+
+def beyond(world):
+    (first,) = world.lineage
+    return replace(world, lineage=(replace(first, up_to=Tick(2_000)),))
+
+
+def other_parent(world):
+    return replace(world, parent=WorldId("v"))
+
+
+def other_run(world):
+    (first,) = world.lineage
+    return replace(world, lineage=(replace(first, run=RunId("another")),))
+
+
+def descending(world):
+    (first,) = world.lineage
+    elder = Ancestor(world=WorldId("v"), run=RunId("v"), up_to=Tick(3))
+    return replace(world, lineage=(elder, first))
+
+
+def more_ancestors(world):
+    (first,) = world.lineage
+    elder = Ancestor(world=WorldId("u"), run=RunId("run of u"), up_to=Tick(-1))
+    return replace(world, lineage=(elder, first))
+
+
+@pytest.mark.parametrize(
+    "corrupted",
+    [cut, circle, stranger, beyond, other_parent, other_run, descending, more_ancestors],
+    ids=lambda each: each.__name__,
+)
+async def test_a_corrupt_lineage_is_refused_by_all_who_need_it_before_any_fence(memory, corrupted):
+    async with memory() as h:
+        await h.harbour()
+        await h.worlds.create("elder", world_id="u")
+        await h.fork("w", "child")
+        await h.run("w", 3)
+        h.plant(corrupted(h.held(world_key(h.worlds.ref("child")))))
+        before = h.everything()
+
+        for attempt in (
+            lambda: h.run("child", 5),
+            lambda: h.rows("child"),
+            lambda: h.rows("child", 1),
+            lambda: h.fork("child", "grandchild"),
+        ):
+            with pytest.raises(CorruptLineage):
+                await attempt()
+
+        assert h.everything() == before
+
+
+async def test_an_ancestor_with_less_than_its_fork_says_is_corrupt(memory):
+    async with memory() as h:
+        await h.harbour()
+        await h.fork("w", "child")
+        head = h.held(head_key(h.worlds.ref("w").partition))
+        h.plant(replace(head, published=Tick(1)))
+
+        with pytest.raises(CorruptLineage):
+            await h.run("child", 5)
+
+
+async def test_a_fork_that_lost_its_first_entry_tells_nothing_wrong_of_its_commands(memory):
+    async with memory() as h:
+        await h.harbour()
+        await h.fork("w", "child")
+        del h.store._records[log_key(h.worlds.ref("child").partition, 1)]
+
+        with pytest.raises(CorruptLineage):
+            await h.worlds.command("child", "late")
+
+
+PROCESSES = 8
+
+
+def test_processes_that_fork_one_world_at_once_make_one_fork(tmp_path):
+    asyncio.run(prepared(tmp_path))
+    path = tmp_path / "store.db"
+    starts = [
+        subprocess.Popen(
+            [sys.executable, "-c", _CHILD.format(sys.path), path, f"{number}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for number in range(PROCESSES)
+    ]
+
+    for child in starts:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+    for child in starts:
+        assert child.stdin is not None
+        child.stdin.write(b"go\n")
+        child.stdin.flush()
+    told = [child.communicate(timeout=60)[0].split() for child in starts]
+
+    assert [child.returncode for child in starts] == [0] * PROCESSES
+    same_id = {runs for runs, _ in told}
+    names = [verdict for _, verdict in told]
+    assert len(same_id) == 1
+    assert sorted(names) == [b"lost"] * (PROCESSES - 1) + [b"won"]
+
+
+_CHILD = """
+import sys
+sys.path[:] = {!r}
+from tests.support.forkers import child
+child()
+"""
+
+
+async def prepared(directory):
+    async with rig("sqlite", directory) as h:
+        await h.harbour()
+
+
+async def test_reading_a_range_before_all_that_is_known_of_a_world_is_not_published(memory):
+    async with memory() as h:
+        await h.harbour()
+        world = h.held(world_key(h.worlds.ref("w")))
+        h.plant(replace(world, begins=Tick(2)))
+
+        with pytest.raises(NotPublished):
+            await h.rows("w", 1)
+
+        assert len(await h.rows("w", 2)) == 3
