@@ -107,7 +107,7 @@ async def test_whoever_dies_at_any_commit_is_followed_by_one_who_ends_it(
         with pytest.raises(Crashed):
             await ending(h, authority=dying)
         h.clock.advance(LEASE)
-        done = await ending(h, authority=h.rival_authority("next"))
+        done = await ending(h, holder="next", authority=h.rival_authority("next"))
         status = await h.worlds.command("w", "b.0")
         entries = await kinds(h)
 
@@ -131,10 +131,10 @@ async def test_two_who_destroy_at_once_tell_the_hooks_once(opening):
         await begun.wait()
 
         with pytest.raises(FenceHeld):
-            await ending(h, authority=h.rival_authority("r"))
+            await ending(h, holder="rob", authority=h.rival_authority("r"))
         go_on.set()
         done = await first
-        again = await ending(h, authority=h.rival_authority("s"))
+        again = await ending(h, holder="sue", authority=h.rival_authority("s"))
 
     assert (done.info.status, again.info.status, told) == ("destroyed", "destroyed", ["w"])
 
