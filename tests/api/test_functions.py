@@ -140,6 +140,27 @@ def test_functions_together_take_a_command_to_a_landed_row(functions):
     assert after == before
 
 
+@pytest.mark.lifecycle
+def test_functions_end_a_world_that_stays_readable_and_is_not_resumed(functions):
+    functions.http("api", "POST", "/v1/worlds", {"name": "harbour", "world_id": "h"})
+    functions.http("api", "POST", "/v1/worlds/h/commands", {"commands": [spawn()]})
+    functions.http("tick", "POST", "/v1/worlds/h/tick", {"to_tick": 0})
+
+    resumed = functions.http("tick", "POST", "/v1/worlds/h/resume")
+    ended = functions.http("tick", "DELETE", "/v1/worlds/h")
+    again = functions.http("tick", "DELETE", "/v1/worlds/h")
+    refused = Caller(functions.module("tick").sandbox)("POST", "/v1/worlds/h/resume")
+    told = functions.http("api", "GET", "/v1/worlds/h")
+    asked = {"query": "components=Position"}
+    rows = functions.http("query", "GET", "/v1/worlds/h/entities", **asked)["rows"]
+
+    assert (resumed["status"], resumed["published_tick"]) == ("active", 0)
+    assert ended["epoch"] == resumed["epoch"] + 1
+    assert (ended["status"], again, told) == ("destroyed", ended, ended)
+    assert (refused.status, refused.body["code"]) == (410, "world_destroyed")
+    assert [row["entity_id"] for row in rows] == [1]
+
+
 def test_schedule_ticks_nobody_and_lands_nothing_when_nothing_is_due(functions):
     functions.http("api", "POST", "/v1/worlds", {"name": "harbour", "every_ms": 86_400_000})
 

@@ -16,7 +16,7 @@ from perdure.kernel.destroy import (
     LeaveClosing,
     MarkTold,
 )
-from perdure.kernel.errors import WrongApp
+from perdure.kernel.errors import Unavailable, WrongApp
 from perdure.kernel.ids import Holder, RunId, WorldId
 from perdure.kernel.places import WorldRef
 from perdure.kernel.reading import FindWorld
@@ -79,8 +79,11 @@ async def destroy(
         return Destroyed(await execute(Describe(ref)))
     try:
         failures = await _ended(means, ref, found.world, close, by)
-    except BaseException:
-        await execute(LeaveClosing(ref, close.epoch))
+    except BaseException as error:
+        try:
+            await execute(LeaveClosing(ref, close.epoch))
+        except Unavailable as kept:
+            error.add_note(f"Its fence runs out by itself: {kept}")
         raise
     return Destroyed(await execute(Describe(ref)), failures)
 
