@@ -297,3 +297,27 @@ async def test_resource_is_made_once_and_shared_by_name_until_it_is_taken_away(t
     assert app.resources.made("chart") == {"seen": 3}
     assert failed.value.code == "tick_failed"
     assert "UnknownResource" in failed.value.found
+
+
+async def test_fork_goes_on_with_the_choice_and_from_there_each_has_its_own(place):
+    told = []
+    async with place.opened(harbour(told=told)) as storage:
+        world = await launched(storage)
+        await world.run(ticks=1)
+        await world.remove_processor("move")
+        await world.remove_hook("tell")
+
+        child = await world.fork("child")
+        taken_over = names(await child.processors()), names(await child.hooks())
+        await child.run(ticks=1)
+        still = await xs(child)
+        await child.add_processor("move")
+        await world.remove_processor("fill")
+        await child.run(ticks=1)
+        apart = names(await child.processors()), names(await world.processors())
+        moved = await xs(child)
+
+    assert taken_over == (["fill"], [])
+    assert (still, moved) == ([1.0], [2.0])
+    assert apart == (["fill", "move"], [])
+    assert told == [0]
