@@ -10,10 +10,12 @@ from tests.support.anywhere import here, in_the_cloud
 
 from perdure import App, Component, Spawn
 from perdure.kernel.errors import (
+    NotPermitted,
     PerdureError,
     UnknownHook,
     UnknownProcessor,
     UnknownResource,
+    WorldDestroyed,
     WrongApp,
 )
 from perdure.kernel.ids import Tick
@@ -321,3 +323,25 @@ async def test_fork_goes_on_with_the_choice_and_from_there_each_has_its_own(plac
     assert (still, moved) == ([1.0], [2.0])
     assert apart == (["fill", "move"], [])
     assert told == [0]
+
+
+async def test_private_world_is_configured_by_who_works_in_it_and_by_nobody_else(tmp_path):
+    place = here(tmp_path)
+    async with place.opened(harbour()) as storage, place.opened(harbour()) as other:
+        async with storage.private_world("evidence") as world:
+            await world.submit([Spawn(Ship(x=0, load=0))])
+            stranger = await other.world(world.world_id)
+            with pytest.raises(NotPermitted):
+                await stranger.remove_processor("move")
+            before = await world.processors()
+
+            await world.remove_processor("move")
+            await world.run(ticks=2)
+            stayed = await xs(world)
+        with pytest.raises(WorldDestroyed):
+            await stranger.remove_processor("fill")
+        after = await stranger.processors()
+
+    assert names(before) == ["fill", "move"]
+    assert stayed == [0.0]
+    assert names(after) == ["fill"]
