@@ -10,10 +10,12 @@ from tests.support.anywhere import here, in_the_cloud
 
 from perdure import App, Component, Spawn
 from perdure.kernel.errors import (
+    NotPermitted,
     PerdureError,
     UnknownHook,
     UnknownProcessor,
     UnknownResource,
+    WorldDestroyed,
     WrongApp,
 )
 from perdure.kernel.ids import Tick
@@ -297,3 +299,49 @@ async def test_resource_is_made_once_and_shared_by_name_until_it_is_taken_away(t
     assert app.resources.made("chart") == {"seen": 3}
     assert failed.value.code == "tick_failed"
     assert "UnknownResource" in failed.value.found
+
+
+async def test_fork_goes_on_with_the_choice_and_from_there_each_has_its_own(place):
+    told = []
+    async with place.opened(harbour(told=told)) as storage:
+        world = await launched(storage)
+        await world.run(ticks=1)
+        await world.remove_processor("move")
+        await world.remove_hook("tell")
+
+        child = await world.fork("child")
+        taken_over = names(await child.processors()), names(await child.hooks())
+        await child.run(ticks=1)
+        still = await xs(child)
+        await child.add_processor("move")
+        await world.remove_processor("fill")
+        await child.run(ticks=1)
+        apart = names(await child.processors()), names(await world.processors())
+        moved = await xs(child)
+
+    assert taken_over == (["fill"], [])
+    assert (still, moved) == ([1.0], [2.0])
+    assert apart == (["fill", "move"], [])
+    assert told == [0]
+
+
+async def test_private_world_is_configured_by_who_works_in_it_and_by_nobody_else(tmp_path):
+    place = here(tmp_path)
+    async with place.opened(harbour()) as storage, place.opened(harbour()) as other:
+        async with storage.private_world("evidence") as world:
+            await world.submit([Spawn(Ship(x=0, load=0))])
+            stranger = await other.world(world.world_id)
+            with pytest.raises(NotPermitted):
+                await stranger.remove_processor("move")
+            before = await world.processors()
+
+            await world.remove_processor("move")
+            await world.run(ticks=2)
+            stayed = await xs(world)
+        with pytest.raises(WorldDestroyed):
+            await stranger.remove_processor("fill")
+        after = await stranger.processors()
+
+    assert names(before) == ["fill", "move"]
+    assert stayed == [0.0]
+    assert names(after) == ["fill"]

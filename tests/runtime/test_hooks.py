@@ -11,6 +11,7 @@ from tests.runtime.harness import Fuel, Place, Speed, fresh_app, harness
 from perdure import AddComponents, Despawn, RemoveComponents, Spawn, Update
 from perdure.kernel import limits
 from perdure.kernel.errors import InvalidId
+from perdure.kernel.ids import IN_TICK_ENTITY_FIRST
 from perdure.runtime.app import Hook
 from perdure.runtime.compute import tell
 from perdure.runtime.run import HOOK_FAILURES_MAX
@@ -81,6 +82,28 @@ async def test_ten_thousand_spawns_are_one_call(tmp_path):
     (call,) = told
     (group,) = call.groups
     assert group.entity_ids == tuple(range(1, 10_001))
+
+
+async def test_what_processors_make_and_end_is_told_like_everything_else(tmp_path):
+    app, told = listening("OnSpawn", "OnDespawn")
+
+    @app.processor(Place)
+    def relieve(rows, tick):
+        if tick.number == 1:
+            tick.spawn(Fuel(litres=1))
+            tick.despawn(*rows["entity_id"].to_pylist())
+        return rows
+
+    h = harness(tmp_path, app)
+    await launched(h, Spawn(Place(x=0, y=0)))
+
+    await h.run("w", 2)
+
+    assert groups(told) == [
+        (0, "OnSpawn", ("Place",), ("Place",), (1,)),
+        (1, "OnSpawn", ("Fuel",), ("Fuel",), (IN_TICK_ENTITY_FIRST,)),
+        (1, "OnDespawn", ("Place",), ("Place",), (1,)),
+    ]
 
 
 async def test_entity_that_comes_and_goes_in_one_tick_is_told_of_to_nobody(tmp_path):

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from perdure.kernel import limits, ranges
 from perdure.kernel.batch import StoredBatch
+from perdure.kernel.capabilities import capabilities_key
 from perdure.kernel.errors import (
     Conflict,
     Contended,
@@ -56,7 +57,7 @@ NAMED_ENTRIES: Final = 100
 
 CopiedRecord = Callable[[Partition], Key[Any]]
 
-COPIED_RECORDS: Final[tuple[CopiedRecord, ...]] = (required_key,)
+COPIED_RECORDS: Final[tuple[CopiedRecord, ...]] = (required_key, capabilities_key)
 """Keys of the records that a fork takes over as they are: a choice made for a world goes on."""
 
 Places = tuple[Partition, Seq]

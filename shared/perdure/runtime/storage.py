@@ -274,7 +274,7 @@ class World:
     @property
     def _configuring(self) -> Configuring:
         means = self.storage.ticker.means
-        return Configuring(means.authority, means.app, holder=self.storage.ticker.holder)
+        return Configuring(means.authority, means.app, holder=self.holder)
 
     @property
     def _ref(self) -> WorldRef:
