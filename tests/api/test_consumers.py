@@ -67,9 +67,9 @@ def test_each_refusal_has_its_code_and_changes_nothing(
     ("method", "path", "body"),
     [
         ("GET", "consumers", None),
-        ("PUT consumers/hook", {}),
-        ("POST consumers/hook", {"seq": 0}),
-        ("DELETE consumers/hook", None),
+        ("PUT", "consumers/hook", {}),
+        ("POST", "consumers/hook", {"seq": 0}),
+        ("DELETE", "consumers/hook", None),
     ],
 )
 def test_a_world_that_is_not_there_is_not_found(call, method, path, body):
