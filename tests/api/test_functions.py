@@ -13,7 +13,7 @@ from typing import Any
 
 import boto3
 import pytest
-from tests.api.rig import Caller, Context, bearer, spawn
+from tests.api.rig import Caller, Context, Reply, bearer, spawn
 from tests.support.ministack import account
 
 from perdure.authority.dynamodb_wire import table_definition
@@ -57,6 +57,10 @@ class Functions:
         reply = Caller(self.module(name).sandbox, context)(method, path, body, **options)
         assert reply.status < 300, reply.body
         return reply.body
+
+    def refused(self, name: str, method: str, path: str, body: Any = None) -> Reply:
+        context = Context(remaining_ms=29_000)
+        return Caller(self.module(name).sandbox, context)(method, path, body)
 
     def scheduled(self, name: str, *, remaining_ms: int = 60_000) -> Any:
         return self.module(name).handler(SCHEDULED, Context(remaining_ms=remaining_ms))
@@ -165,7 +169,8 @@ def test_schedule_ticks_nobody_and_lands_nothing_when_nothing_is_due(functions):
     functions.http("api", "POST", "/v1/worlds", {"name": "harbour", "every_ms": 86_400_000})
 
     assert functions.scheduled("tick") == {"ticks": 0, "failed": [], "retired": 0}
-    assert functions.scheduled("land") == {"rows": 0, "files": 0}
+    assert functions.scheduled("land") == {"rows": 0, "files": 0, "events": 1, "entries": 1}
+    assert functions.scheduled("land") == {"rows": 0, "files": 0, "events": 0, "entries": 0}
 
 
 def test_schedule_lands_what_was_published(on_sqlite):
@@ -173,8 +178,68 @@ def test_schedule_lands_what_was_published(on_sqlite):
     on_sqlite.http("api", "POST", "/v1/worlds/h/commands", {"commands": [spawn()]})
     on_sqlite.http("tick", "POST", "/v1/worlds/h/tick", {"to_tick": 4})
 
-    assert on_sqlite.scheduled("land") == {"rows": 5, "files": 1}
-    assert on_sqlite.scheduled("land") == {"rows": 0, "files": 0}
+    landed, again = on_sqlite.scheduled("land"), on_sqlite.scheduled("land")
+
+    assert landed == {"rows": 5, "files": 1, "events": 3, "entries": 7}
+    assert again == {"rows": 0, "files": 0, "events": 0, "entries": 0}
+
+
+@pytest.mark.lifecycle
+def test_functions_together_tell_what_happened_and_hold_a_tick_for_who_must_read(functions):
+    world = "/v1/worlds/h"
+    functions.http("api", "POST", "/v1/worlds", {"name": "harbour", "world_id": "h"})
+    functions.http("api", "PUT", f"{world}/consumers/hook", {"required": True})
+    gone = {"operation": "despawn", "entity_id": 77, "command_id": "gone"}
+    body = {"commands": [spawn(), gone, spawn(tick=5)], "batch_id": "b"}
+    functions.http("api", "POST", f"{world}/commands", body)
+    functions.http("api", "DELETE", f"{world}/commands/b.2")
+    empty = functions.http("query", "GET", f"{world}/history")
+
+    functions.http("tick", "POST", f"{world}/tick", {"ticks": 1})
+    behind = functions.refused("tick", "POST", f"{world}/tick", {"ticks": 1})
+    functions.http("api", "POST", f"{world}/consumers/hook", {"seq": 5})
+    functions.http("tick", "POST", f"{world}/tick", {"ticks": 1})
+    landed = functions.http("land", "POST", "/v1/land")
+    told = functions.http("query", "GET", f"{world}/history")
+    applied = functions.http("query", "GET", f"{world}/history", query="kind=applied&to_tick=0")
+    listed = functions.http("api", "GET", f"{world}/consumers")["consumers"]
+
+    assert (empty["events"], empty["through_seq"], empty["head_seq"]) == ([], 0, 4)
+    assert (behind.status, behind.body["code"]) == (503, "consumer_behind")
+    assert int(behind.headers["retry-after"]) >= 1
+    assert (landed["events"], landed["entries"]) == (8, 6)
+    assert [(each["seq"], each["kind"], each["command_id"]) for each in told["events"]] == [
+        (1, "created", None),
+        (2, "configured", None),
+        (3, "queued", "b.0"),
+        (3, "queued", "gone"),
+        (3, "queued", "b.2"),
+        (4, "cancelled", "b.2"),
+        (5, "applied", "b.0"),
+        (5, "rejected", "gone"),
+    ]
+    assert [each["command_id"] for each in applied["events"]] == ["b.0"]
+    assert [(each["name"], each["lag"], each["required"]) for each in listed] == [
+        ("audit", 0, False),
+        ("hook", 1, True),
+        ("landing", 0, False),
+    ]
+
+
+@pytest.mark.lifecycle
+def test_the_schedule_prints_the_lag_of_each_consumer_as_a_metric(on_sqlite, capsys):
+    on_sqlite.http("api", "POST", "/v1/worlds", {"name": "harbour", "world_id": "h"})
+    on_sqlite.http("api", "PUT", "/v1/worlds/h/consumers/hook", {})
+    on_sqlite.http("tick", "POST", "/v1/worlds/h/tick", {"ticks": 2})
+
+    on_sqlite.scheduled("land")
+
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    lags = {each["consumer"]: each["consumer_lag"] for each in printed}
+    assert lags == {"audit": [0.0], "hook": [4.0], "landing": [0.0]}
+    (measured,) = printed[0]["_aws"]["CloudWatchMetrics"]
+    assert measured["Namespace"] == "perdure"
+    assert {name for one in measured["Dimensions"] for name in one} <= {"consumer", "service"}
 
 
 def test_tick_without_time_publishes_nothing_and_says_that_it_is_not_done(on_sqlite):
