@@ -13,6 +13,7 @@ from perdure.api import (
     routes_entities,
     routes_land,
     routes_tick,
+    routes_trim,
     routes_verify,
     routes_worlds,
 )
@@ -29,7 +30,7 @@ QUERY: Final[tuple[Route[Any], ...]] = (*routes_entities.ROUTES,)
 
 TICK: Final[tuple[Route[Any], ...]] = (*routes_tick.ROUTES, *routes_verify.ROUTES)
 
-LAND: Final[tuple[Route[Any], ...]] = (*routes_land.ROUTES,)
+LAND: Final[tuple[Route[Any], ...]] = (*routes_land.ROUTES, *routes_trim.ROUTES)
 
 LAKE: Final[tuple[Route[Any], ...]] = (*QUERY, *TICK, *LAND)
 """Everything that needs Arrow."""

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 
 from perdure.api import faces
 from perdure.api.ports import DueRan
+from perdure.api.ports_keeping import Pruned
 from perdure.api.sandbox import Sandbox
 from perdure.api.settings import Settings, settings
 from perdure.api.wiring import opened_worlds
@@ -29,6 +30,7 @@ from perdure.runtime.land import Landed, Landing
 from perdure.runtime.read import Reader
 from perdure.runtime.run import Ran, run_due, run_ticks
 from perdure.runtime.tick import Means, Ticker
+from perdure.runtime.trim import Trimmed, Trimming
 from perdure.runtime.verify import Verified, Verifier
 from perdure.runtime.worlds import LIST_MAX, Worlds
 
@@ -120,18 +122,42 @@ class LakePorts:
 
     async def land_all(self, *, ms: int) -> Landed:
         """Land what any world of the storage has published, for at most ``ms``."""
-        found: list[WorldId] = []
-        after: str | None = None
-        while True:
-            page, after = await self.worlds.discover(after, LIST_MAX)
-            found += [info.world_id for info in page]
-            if after is None:
-                return await self._land(found, ms)
+        return await self._land(await self._all_worlds(), ms)
 
     async def land_due(self, *, ms: int) -> Landed:
         """Land what worlds have published that hints name, for at most ``ms``."""
         found = [ref.world for ref in await self._unlanded()]
-        return await self._land(found, ms) if found else Landed()
+        if not found:
+            return Landed()
+        until, grace_ms = _deadline(ms), self.settings.trim_ms
+        landed = await self._land(found, ms)
+        if grace_ms is not None:
+            await self._trim(found, grace_ms, until)
+        return landed
+
+    async def trim_all(self, *, grace_ms: int, dry_run: bool, after: str | None, ms: int) -> Pruned:
+        """Trim the worlds behind ``after``, for about ``ms``, at least one."""
+        until = _deadline(ms)
+        found = await self._all_worlds(after)
+        trimmed, rest = await self._trim(found, grace_ms, until, dry_run=dry_run)
+        count = len(found) if rest is None else found.index(rest) + 1
+        return Pruned(trimmed, count, rest)
+
+    async def _trim(
+        self, worlds: list[WorldId], grace_ms: int, until: Instant, *, dry_run: bool = False
+    ) -> tuple[Trimmed, WorldId | None]:
+        trimming = Trimming(self.authority, self.objects, self.settings.storage, system.now)
+        return await trimming.trim(
+            worlds, grace_ms=grace_ms, dry_run=dry_run, go_on=lambda: system.now() < until
+        )
+
+    async def _all_worlds(self, after: str | None = None) -> list[WorldId]:
+        found: list[WorldId] = []
+        while True:
+            page, after = await self.worlds.discover(after, LIST_MAX)
+            found += [info.world_id for info in page]
+            if after is None:
+                return found
 
     async def _land(self, worlds: list[WorldId], ms: int) -> Landed:
         until = _deadline(ms)

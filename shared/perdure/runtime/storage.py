@@ -18,6 +18,7 @@ from perdure.runtime.land import Landed, Landing
 from perdure.runtime.read import Reader
 from perdure.runtime.run import Ran, run_ticks
 from perdure.runtime.tick import Ticker
+from perdure.runtime.trim import GRACE_MS, Trimmed, Trimming
 from perdure.runtime.verify import Verified, Verifier
 from perdure.runtime.worlds import LIST_MAX, Submitted, Worlds
 
@@ -75,6 +76,17 @@ class Storage:
         wanted = named or [info.world_id for info in await self.discover()]
         holder = Holder(self.new_token())
         return await self.landing.land(wanted, holder=holder, new_token=self.new_token)
+
+    async def trim(self, *, grace_ms: int = GRACE_MS, dry_run: bool = False) -> Trimmed:
+        """Let go of what landed, was read by all and is old; every tick stays readable.
+
+        Raises: Invalid for a grace of less than 15 minutes.
+        """
+        worlds = [info.world_id for info in await self.discover()]
+        landing = self.landing
+        trimming = Trimming(landing.authority, landing.objects, landing.storage, self.now)
+        trimmed, _ = await trimming.trim(worlds, grace_ms=grace_ms, dry_run=dry_run)
+        return trimmed
 
 
 @dataclass(frozen=True, slots=True)
