@@ -18,6 +18,7 @@ from perdure.api import (
     routes_land,
     routes_lifecycle,
     routes_tick,
+    routes_trim,
     routes_verify,
     routes_worlds,
 )
@@ -41,7 +42,7 @@ TICK: Final[tuple[Route[Any], ...]] = (
     *routes_verify.ROUTES,
 )
 
-LAND: Final[tuple[Route[Any], ...]] = (*routes_land.ROUTES,)
+LAND: Final[tuple[Route[Any], ...]] = (*routes_land.ROUTES, *routes_trim.ROUTES)
 
 LAKE: Final[tuple[Route[Any], ...]] = (*QUERY, *TICK, *LAND)
 """Everything that needs Arrow."""

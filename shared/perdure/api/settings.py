@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
+from perdure.api.durations import milliseconds
 from perdure.api.operations import ROLES, Role
 from perdure.kernel import limits
 from perdure.kernel.errors import InvalidValue
@@ -19,6 +20,7 @@ Backend = Literal["sqlite", "dynamodb"]
 STORAGE: Final = "PERDURE_STORAGE"
 NAMESPACE: Final = "PERDURE_NAMESPACE"
 TABLE: Final = "PERDURE_TABLE"
+TRIM: Final = "PERDURE_TRIM"
 APP: Final = "PERDURE_APP"
 
 TENANT: Final = "PERDURE_TENANT"
@@ -50,6 +52,9 @@ class Settings:
     namespace: str
     table: str | None = None
     app: str = APP_DEFAULT
+    trim_ms: int | None = None
+    """Age from which the schedule that lands lets go of what has landed; None for never."""
+
     dynamodb_endpoint: str | None = None
     s3_endpoint: str | None = None
     glue_endpoint: str | None = None
@@ -105,6 +110,7 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
         namespace=checked_id(variables.get(NAMESPACE, NAMESPACE_DEFAULT), what=NAMESPACE),
         table=table,
         app=variables.get(APP, APP_DEFAULT),
+        trim_ms=milliseconds(variables[TRIM]) if variables.get(TRIM) else None,
         dynamodb_endpoint=variables.get("AWS_ENDPOINT_URL_DYNAMODB") or everywhere,
         s3_endpoint=variables.get("AWS_ENDPOINT_URL_S3") or everywhere,
         glue_endpoint=variables.get("AWS_ENDPOINT_URL_GLUE") or everywhere,

@@ -7,9 +7,11 @@ import importlib
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from perdure.api import wiring_objects
 from perdure.api.ports import Api
 from perdure.api.settings import Settings, settings
 from perdure.authority import system
@@ -19,6 +21,7 @@ from perdure.authority.store import Store
 from perdure.kernel.errors import StoreUnavailable
 from perdure.kernel.ids import Instant, RunId, Token
 from perdure.runtime.app import App, load_app
+from perdure.runtime.archive import ArchivedStore
 from perdure.runtime.worlds import Worlds
 
 CLOUD: Final = "perdure.api.wiring_aws"
@@ -41,7 +44,9 @@ async def opened_worlds(
     Raises: NotFound for the application; StoreUnavailable, NewerSchema.
     """
     app = load_app(chosen.app) if app is None else app
-    authority = Authority(await _store(chosen), system.now, system.new_token)
+    # Log entries may have moved to archives: whoever asks for them finds them all the same.
+    store = ArchivedStore(await _store(chosen), partial(wiring_objects.opened, chosen))
+    authority = Authority(store, system.now, system.new_token)
     try:
         yield (
             authority,

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from perdure.api import faces
 from perdure.api.measures import tell_lag
 from perdure.api.ports import DueRan, EventsAsked, Landed
+from perdure.api.ports_keeping import Pruned
 from perdure.api.sandbox import Sandbox
 from perdure.api.settings import Settings, settings
 from perdure.api.wiring import opened_worlds
@@ -41,6 +42,7 @@ from perdure.runtime.read import Reader
 from perdure.runtime.resume import resume
 from perdure.runtime.run import Ran, run_due, run_ticks
 from perdure.runtime.tick import Means, Ticker
+from perdure.runtime.trim import Trimmed, Trimming
 from perdure.runtime.verify import Verified, Verifier
 from perdure.runtime.worlds import LIST_MAX, Worlds
 
@@ -184,19 +186,40 @@ class LakePorts:
         """Land what any world has published, and project its log, for at most ``ms``."""
         await self._paid(by)
         until = _deadline(ms)
+        found = await self._all_worlds()
+        return await self._landed(found, found, until)
+
+    async def trim_all(self, *, grace_ms: int, dry_run: bool, after: str | None, ms: int) -> Pruned:
+        """Trim the worlds behind ``after``, for about ``ms``, at least one."""
+        until = _deadline(ms)
+        found = await self._all_worlds(after)
+        trimmed, rest = await self._trim(found, grace_ms, until, dry_run=dry_run)
+        count = len(found) if rest is None else found.index(rest) + 1
+        return Pruned(trimmed, count, rest)
+
+    async def _trim(
+        self, worlds: list[WorldId], grace_ms: int, until: Instant, *, dry_run: bool = False
+    ) -> tuple[Trimmed, WorldId | None]:
+        trimming = Trimming(self.authority, self.objects, self.settings.storage, system.now)
+        return await trimming.trim(
+            worlds, grace_ms=grace_ms, dry_run=dry_run, go_on=lambda: system.now() < until
+        )
+
+    async def _all_worlds(self, after: str | None = None) -> list[WorldId]:
         found: list[WorldId] = []
-        after: str | None = None
         while True:
             page, after = await self.worlds.discover(after, LIST_MAX, show="all")
             found += [info.world_id for info in page]
             if after is None:
-                return await self._landed(found, found, until)
+                return found
 
     async def land_due(self, *, ms: int) -> Landed:
         """Land and project what waits in worlds that hints name, for at most ``ms``."""
         until = _deadline(ms)
         unlanded, unread = await self._waiting()
         landed = await self._landed(unlanded, unread, until)
+        if self.settings.trim_ms is not None:
+            await self._trim(sorted({*unlanded, *unread}), self.settings.trim_ms, until)
         if self.measured:
             behind = [WorldRef(self.settings.storage, each) for each in {*unlanded, *unread}]
             tell_lag(await lags(self.authority, behind))

@@ -1,32 +1,19 @@
-"""Wiring of the lake in the cloud: objects in S3, tables in the Glue catalog."""
+"""Wiring of the lake in the cloud: tables in the Glue catalog."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-import boto3
-from botocore.config import Config
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.glue import GlueCatalog
 
 from perdure.api.settings import Settings
-from perdure.api.wiring_lake_storage import bucket_and_prefix
+from perdure.api.wiring_objects import bucket_and_prefix
 from perdure.lake.catalog import Guarded
-from perdure.lake.s3 import S3Objects
-
-ONE_TRY: Final = Config(retries={"mode": "standard", "total_max_attempts": 1})
-"""A retry that nobody sees would make a lost reply look like a lost race."""
 
 
 class CloudCatalog(Guarded, GlueCatalog):
     """pyiceberg's Glue catalog, guarded."""
-
-
-def objects(chosen: Settings) -> S3Objects:
-    """Return the objects of a storage."""
-    bucket, prefix = bucket_and_prefix(chosen)
-    client = boto3.client("s3", endpoint_url=chosen.s3_endpoint, config=ONE_TRY)
-    return S3Objects(client, bucket, prefix)
 
 
 def catalog(chosen: Settings) -> Catalog:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import importlib
-import urllib.parse
 from typing import Final
 
 from pyiceberg.catalog import Catalog
 
+from perdure.api import wiring_objects
 from perdure.api.settings import Settings
 from perdure.api.wiring import catalog_path
 from perdure.lake.catalog import open_local
-from perdure.lake.objects import LocalObjects, ObjectStore
+from perdure.lake.objects import ObjectStore
 
 CLOUD: Final = "perdure.api.wiring_lake_aws"
 """Imported by name, and only in the cloud."""
@@ -19,10 +19,7 @@ CLOUD: Final = "perdure.api.wiring_lake_aws"
 
 def opened_objects(chosen: Settings) -> ObjectStore:
     """Return the objects of a storage; nothing is asked of them yet."""
-    if chosen.backend == "sqlite":
-        return LocalObjects(catalog_path(chosen).parent / "objects")
-    found: ObjectStore = importlib.import_module(CLOUD).objects(chosen)
-    return found
+    return wiring_objects.opened(chosen)
 
 
 def opened_catalog(chosen: Settings) -> Catalog:
@@ -31,10 +28,3 @@ def opened_catalog(chosen: Settings) -> Catalog:
         return open_local(catalog_path(chosen).parent)
     found: Catalog = importlib.import_module(CLOUD).catalog(chosen)
     return found
-
-
-def bucket_and_prefix(chosen: Settings) -> tuple[str, str]:
-    """Return where in S3 the objects of a storage lie."""
-    parts = urllib.parse.urlsplit(chosen.uri)
-    prefix = "/".join(part for part in (parts.path.strip("/"), chosen.namespace) if part)
-    return parts.netloc, prefix

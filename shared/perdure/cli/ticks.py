@@ -12,6 +12,7 @@ from perdure.cli.client import Place, path_of, placed
 from perdure.cli.progress import progress
 
 COUNTED = ("ticks", "applied", "rejected")
+TRIMMED = ("segments", "checkpoints", "orphans", "bytes", "undecided", "entries")
 
 
 @click.command()
@@ -52,18 +53,34 @@ def tick(
 
 
 @click.command()
+@click.option("--trim", is_flag=True, help="Then let go of what landed, was read by all, is old.")
+@click.option("--grace", default="1d", help="Age from which --trim lets go; at least 15m.")
+@click.option("--dry-run", is_flag=True, help="Land nothing, and only tell what --trim would do.")
 @placed
-def land(place: Place, *, as_json: bool) -> None:
+def land(place: Place, *, trim: bool, grace: str, dry_run: bool, as_json: bool) -> None:
     """Copy what is published, and what happened, into the Iceberg tables."""
-    total = {"rows": 0, "files": 0, "events": 0, "entries": 0}
+    if dry_run and not trim:
+        raise click.UsageError("--dry-run is for --trim")
+    total: dict[str, Any] = {"rows": 0, "files": 0, "events": 0, "entries": 0}
     with place.client() as client, progress(hidden=as_json) as bar:
         task = bar.add_task("landing rows", total=None)
-        while True:
+        while not dry_run:
             landed = client.ask("POST", "/v1/land", body={})
             if not any(landed.values()):
                 break
             total = {name: total[name] + landed[name] for name in total}
             bar.advance(task, landed["rows"])
+        if trim:
+            task = bar.add_task("trimming worlds", total=None)
+            total |= dict.fromkeys(TRIMMED, 0)
+            body: dict[str, Any] = {"grace": grace, "dry_run": dry_run}
+            while True:
+                trimmed = client.ask("POST", "/v1/trim", body=body)
+                total |= {name: total[name] + trimmed[name] for name in TRIMMED}
+                bar.advance(task, trimmed["worlds"])
+                if trimmed["next"] is None:
+                    break
+                body["after"] = trimmed["next"]
     if as_json:
         show.as_json(total)
     else:

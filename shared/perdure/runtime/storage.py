@@ -30,6 +30,7 @@ from perdure.runtime.read import Reader
 from perdure.runtime.resume import resume
 from perdure.runtime.run import Ran, run_ticks
 from perdure.runtime.tick import Ticker
+from perdure.runtime.trim import GRACE_MS, Trimmed, Trimming
 from perdure.runtime.verify import Verified, Verifier
 from perdure.runtime.worlds import LIST_MAX, Submitted, Worlds
 
@@ -117,6 +118,17 @@ class Storage:
         landed = await self.landing.land(wanted, holder=holder, new_token=self.new_token)
         await self.projection.project(wanted, holder=holder, new_token=self.new_token)
         return landed
+
+    async def trim(self, *, grace_ms: int = GRACE_MS, dry_run: bool = False) -> Trimmed:
+        """Let go of what landed, was read by all and is old; every tick stays readable.
+
+        Raises: Invalid for a grace of less than 15 minutes.
+        """
+        worlds = [info.world_id for info in await self.discover()]
+        landing = self.landing
+        trimming = Trimming(landing.authority, landing.objects, landing.storage, self.now)
+        trimmed, _ = await trimming.trim(worlds, grace_ms=grace_ms, dry_run=dry_run)
+        return trimmed
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,28 @@
+"""Where objects lie, for whoever needs no Arrow: beside the data, or in a bucket."""
+
+from __future__ import annotations
+
+import importlib
+import urllib.parse
+from typing import Final
+
+from perdure.api.settings import Settings
+from perdure.lake.objects import LocalObjects, ObjectStore
+
+CLOUD: Final = "perdure.api.wiring_objects_aws"
+"""Imported by name, and only in the cloud."""
+
+
+def opened(chosen: Settings) -> ObjectStore:
+    """Return the objects of a storage; nothing is asked of them yet."""
+    if chosen.backend == "sqlite":
+        return LocalObjects(chosen.root / chosen.namespace / "objects")
+    found: ObjectStore = importlib.import_module(CLOUD).objects(chosen)
+    return found
+
+
+def bucket_and_prefix(chosen: Settings) -> tuple[str, str]:
+    """Return where in S3 the objects of a storage lie."""
+    parts = urllib.parse.urlsplit(chosen.uri)
+    prefix = "/".join(part for part in (parts.path.strip("/"), chosen.namespace) if part)
+    return parts.netloc, prefix

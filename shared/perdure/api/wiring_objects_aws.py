@@ -1,0 +1,22 @@
+"""Wiring of objects in S3."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import boto3
+from botocore.config import Config
+
+from perdure.api.settings import Settings
+from perdure.api.wiring_objects import bucket_and_prefix
+from perdure.lake.s3 import S3Objects
+
+ONE_TRY: Final = Config(retries={"mode": "standard", "total_max_attempts": 1})
+"""A retry that nobody sees would make a lost reply look like a lost race."""
+
+
+def objects(chosen: Settings) -> S3Objects:
+    """Return the objects of a storage."""
+    bucket, prefix = bucket_and_prefix(chosen)
+    client = boto3.client("s3", endpoint_url=chosen.s3_endpoint, config=ONE_TRY)
+    return S3Objects(client, bucket, prefix)

@@ -1,0 +1,87 @@
+"""The deployed functions on a world whose past was trimmed: every route answers as before."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from tests.api.rig import spawn
+from tests.api.test_functions import (  # noqa: F401  # fixtures
+    environment,
+    functions,
+    on_aws,
+    on_sqlite,
+)
+
+from perdure.api import wiring_lake
+from perdure.authority import system
+from perdure.kernel import limits
+from perdure.runtime.trim import Trimming
+
+pytestmark = pytest.mark.lifecycle
+
+DAY_MS = 24 * 3_600_000
+
+
+@pytest.fixture
+def time_passes(monkeypatch):
+    """Let a day pass when called; checkpoints are frequent and archives small."""
+    start, passed = system.now, [0]
+    monkeypatch.setattr(system, "now", lambda: start() + passed[0])
+    monkeypatch.setattr(limits, "CHECKPOINT_TICKS", 2)
+    monkeypatch.setattr(wiring_lake, "Trimming", partial(Trimming, block_entries=3))
+
+    def pass_a_day():
+        passed[0] += DAY_MS + 1
+
+    return pass_a_day
+
+
+def read(functions):  # noqa: F811
+    """Ask every route that reads."""
+    http = functions.http
+    paths = ("", "/log", "/commands", "/commands/b.0")
+    told = [http("api", "GET", f"/v1/worlds/h{path}") for path in paths]
+    rows = [
+        http("query", "GET", "/v1/worlds/h/entities", query=f"components=Position&tick={tick}")
+        for tick in range(4)
+    ]
+    return told, rows
+
+
+def test_every_route_answers_after_a_trim_as_before_it(functions, time_passes):  # noqa: F811
+    functions.http("api", "POST", "/v1/worlds", {"name": "harbour", "world_id": "h"})
+    body = {"commands": [spawn() for _ in range(200)], "batch_id": "b"}
+    functions.http("api", "POST", "/v1/worlds/h/commands", body)
+    functions.http("tick", "POST", "/v1/worlds/h/tick", {"to_tick": 3})
+    before = read(functions)
+    functions.http("land", "POST", "/v1/land")
+    time_passes()
+
+    trimmed = functions.http("land", "POST", "/v1/trim", {})
+    after = read(functions)
+    verified = functions.http("tick", "POST", "/v1/worlds/h/verify", {})
+    functions.http("tick", "POST", "/v1/worlds/h/tick", {"to_tick": 4})
+
+    assert (trimmed["segments"], trimmed["entries"], trimmed["next"]) == (1, 3, None)
+    assert after == before
+    assert verified == {"checked_ticks": 4, "next_tick": None, "findings": []}
+
+
+def test_the_schedule_that_lands_also_trims_where_it_is_told_to(
+    environment,  # noqa: F811
+    functions,  # noqa: F811
+    time_passes,
+):
+    environment.setenv("PERDURE_TRIM", "1h")
+    functions.http("api", "POST", "/v1/worlds", {"name": "harbour", "world_id": "h"})
+    body = {"commands": [spawn() for _ in range(200)], "batch_id": "b"}
+    functions.http("api", "POST", "/v1/worlds/h/commands", body)
+    functions.http("tick", "POST", "/v1/worlds/h/tick", {"to_tick": 3})
+    time_passes()
+
+    functions.scheduled("land")
+    left = functions.http("land", "POST", "/v1/trim", {"grace": "1h"})
+
+    assert (left["segments"], left["entries"]) == (0, 0)
+    assert functions.http("tick", "POST", "/v1/worlds/h/verify", {})["findings"] == []
