@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypeAlias
 
 from airspace.closure import Closing, Grounded, grounded
-from airspace.components import Closed
 from airspace.flights import TICKS, Flight
-from airspace.replay import by_departure, despawn, spawn
-from perdure import Spawn
+from airspace.replay import Command, by_departure, despawn, spawn
 from perdure.kernel.admit import Receipt
 from perdure.kernel.operations import parsed_commands
 from perdure.runtime.storage import Storage, World
@@ -113,9 +111,7 @@ class _Course:
 
     async def close(self, closing: Closing, prevented: Grounded) -> tuple[Receipt, ...]:
         """Close the airport in this world alone: say so, and take back what cannot happen."""
-        closed = Closed(airport=closing.airport, since_tick=closing.after_tick + 1)
-        sign = Spawn(components=(closed,), tick=closing.after_tick + 1)
-        await self.world.submit([sign], batch_id="closing")
+        await self.world.submit(parsed_commands([sign(closing)]), batch_id="closing")
         open_now = [flight for flight in self.receipts if flight in prevented.flights]
         cancelled = []
         for flight in open_now:
@@ -140,6 +136,13 @@ class _Course:
         entity_id = self.receipts[flight].entity_id
         assert entity_id is not None, "a spawn has its entity id from admission on"
         return entity_id
+
+
+def sign(closing: Closing) -> Command:
+    """Return the command that leaves the closing in the world itself, for any query to find."""
+    since_tick = closing.after_tick + 1
+    closed = {"airport": closing.airport, "since_tick": since_tick}
+    return {"operation": "spawn", "components": {"Closed": closed}, "tick": since_tick}
 
 
 def _block_of(tick: int) -> int:
