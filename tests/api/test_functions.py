@@ -143,7 +143,7 @@ def test_functions_together_take_a_command_to_a_landed_row(functions):
 def test_schedule_ticks_nobody_and_lands_nothing_when_nothing_is_due(functions):
     functions.http("api", "POST", "/v1/worlds", {"name": "harbour", "every_ms": 86_400_000})
 
-    assert functions.scheduled("tick") == {"ticks": 0, "failed": []}
+    assert functions.scheduled("tick") == {"ticks": 0, "failed": [], "retired": 0}
     assert functions.scheduled("land") == {"rows": 0, "files": 0}
 
 

@@ -98,7 +98,13 @@ def test_day_from_commands_to_rows(local, harbour):
         "query", "harbour", "--components", "Position", "--from-tick", 2, "--to-tick", 3, "--json"
     )
 
-    assert ran.json == {"published_tick": 5, "ticks": 6, "applied": 2, "rejected": 0}
+    assert ran.json == {
+        "published_tick": 5,
+        "ticks": 6,
+        "applied": 2,
+        "rejected": 0,
+        "hook_failures": [],
+    }
     assert [(row["entity_id"], row["position__x"]) for row in state.json["rows"]] == [
         (1, 6.0),
         (2, 3.0),

@@ -26,6 +26,9 @@ COMMANDS = [
     ("command", "show", "harbour", "b.0"),
     ("command", "cancel", "harbour", "b.0"),
     ("query", "harbour", "--components", "Position"),
+    ("processors", "list", "harbour"),
+    ("hooks", "remove", "harbour", "look_out"),
+    ("resources", "add", "harbour", "chart"),
     ("tick", "harbour"),
     ("land",),
 ]

@@ -78,7 +78,13 @@ def test_same_words_work_on_an_address(perdure, tmp_path):
         landed = perdure("land", "--json", *there)
         refused = perdure("world", "show", "nowhere", *there)
 
-    assert ran.json == {"published_tick": 1, "ticks": 2, "applied": 3, "rejected": 0}
+    assert ran.json == {
+        "published_tick": 1,
+        "ticks": 2,
+        "applied": 3,
+        "rejected": 0,
+        "hook_failures": [],
+    }
     assert [row["entity_id"] for row in rows.json["rows"]] == [1, 2, 3]
     assert landed.json["rows"] == 6
     assert (refused.exit_code, refused.err.count("\n")) == (1, 1)

@@ -181,8 +181,8 @@ def test_a_world_that_is_not_there_admits_nothing():
 )
 def test_a_private_world_admits_from_the_holder_of_its_fence_only(holder, verdict):
     world = World()
-    world.change(lambda head: replace(head, writer_mode="cleanup_only"))
     world.take("ann")
+    world.change(lambda head: replace(head, writer_mode="cleanup_only"))
     request = replace(world.admission(due()), holder=holder and Holder(holder))
 
     if verdict is NotPermitted:

@@ -86,6 +86,21 @@ def ask(stage: Stage, who: str, request: Request) -> Steps[Any]:
     return CONTENDED
 
 
+def ask_once(stage: Stage, who: str, request: Request) -> Steps[Any]:
+    """Decide ``request`` and send it once; who hears nothing has given up."""
+    view, decision = yield from _decided(stage, request)
+    yield
+    conditions = {key: revision for key, (_, revision) in view.items()}
+    token = f"{who}.once.{stage.store.chance.random()}"
+    try:
+        stage.store.commit(Commit(who, token, conditions, decision.writes, decision.effect))
+    except (Conflict, OutcomeUnknown):
+        return "nothing"
+    yield
+    stage.store.reveal(token)
+    return decision.reply
+
+
 def _decided(stage: Stage, request: Request) -> Steps[tuple[View, Decision]]:
     view = View()
     wanted = request.named()

@@ -20,6 +20,10 @@ def verify(stage: Stage) -> None:
         _run_dry(stage, world)
         _compare_commands(stage, world)
         _compare_chains(stage, world)
+    for world in stage.truth.retired:
+        head: Head | None = stage.store.read(head_of(world))
+        if head is not None and head.status != "destroyed":
+            raise Violation(Promise.RETIRED_STAYS, world)
 
 
 def _run_dry(stage: Stage, world: str) -> None:

@@ -10,13 +10,14 @@ from tests.models.admission import Wanted, admit, cancel_all, cancel_one
 from tests.models.engine import Stage, Steps
 from tests.models.lifecycle import destroy, fork
 from tests.models.outcome import verify
+from tests.models.private import workflow
 from tests.models.records import Entry, Head, head_of, log_of
 from tests.models.rules import Rules
 from tests.models.store import Store
 from tests.models.ticking import tick
 from tests.models.truth import Promise, Truth, Violation, WorldTruth
 
-WORLD, CHILD = "world", "child"
+WORLD, CHILD, PRIVATE = "world", "child", "private"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Mix:
     goes_on: float = 0.5
     fork: float = 0.4
     destroy: float = 0.15
+    private: float = 0.0
 
 
 MIXES = {
@@ -54,6 +56,10 @@ MIXES = {
         cancel_all=0.0, ticks=(3, 4), failing=1.0, fork=0.0, destroy=0.0,
     ),
     "forks": Mix(torn=1.0, batches=(2, 4), replay=0.0, cancel_all=0.1, fork=1.0, destroy=0.0),
+    "private": Mix(
+        lossy=1.0, loss=0.5, batches=(0, 1), ticks=(0, 1), replay=0.0, cancel=0.0, cancel_all=0.0,
+        fork=0.0, destroy=0.0, private=1.0,
+    ),
     "endings": Mix(torn=1.0, batches=(1, 2), replay=1.0, cancel=0.0, fork=0.0, destroy=1.0),
 }  # fmt: skip
 """Mixes by name."""
@@ -154,6 +160,8 @@ def _writers(chance: Random, stage: Stage, mix: Mix) -> Iterator[Steps[None]]:
             yield tick(stage, "heir", CHILD, patience=60)
     if chance.random() < mix.destroy:
         yield destroy(stage, "destroyer", WORLD)
+    if mix.private:
+        yield workflow(stage, "workflow", PRIVATE)
 
 
 def _interleave(chance: Random, store: Store, cast: list[Steps[None]]) -> None:

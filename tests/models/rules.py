@@ -30,6 +30,7 @@ class Rules:
     ids_in_digest: bool = _rule("the digest of a batch covers the command ids that were sent")
     cancel_key: bool = _rule("cancelling all leaves a key of its own")
     refusal_snapshot: bool = _rule("a reply that writes nothing is decided on one snapshot")
+    tombstone: bool = _rule("retiring a world that is not there leaves a tombstone")
     fork_snapshot: bool = _rule("a fork reads the pages it copies and the head as one snapshot")
     fork_sequence: bool = _rule("a fork starts over if the log grew since it looked for pages")
     fork_log: bool = _rule("a fork copies pages that only the log names")

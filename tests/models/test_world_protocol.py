@@ -35,6 +35,7 @@ NECESSARY = [
     ("ids_in_digest", "endings", 0, Promise.RECEIPT_STABLE),
     ("cancel_key", "storms", 0, Promise.CANCELLED_ONCE),
     ("refusal_snapshot", "endings", 0, Promise.RECEIPT_GIVEN),
+    ("tombstone", "private", 0, Promise.RETIRED_STAYS),
     ("fork_snapshot", "forks", 0, Promise.FORK_REVIVES_NOTHING),
     ("fork_sequence", "forks", 0, Promise.FORK_COMPLETE),
     ("fork_log", "forks", 0, Promise.FORK_COMPLETE),

@@ -29,6 +29,7 @@ class Promise(StrEnum):
     NO_STARVATION = "open commands are reached in the end"
     LOG_GAPLESS = "a log has no gap"
     MANIFESTS_CONTIGUOUS = "manifests follow one another"
+    RETIRED_STAYS = "a retired world never comes to life"
     ENTITY_IDS_UNIQUE = "an entity id is given once"
 
 
@@ -192,6 +193,7 @@ class Truth:
     """What is true of all worlds."""
 
     worlds: dict[str, WorldTruth] = field(default_factory=dict)
+    retired: set[str] = field(default_factory=set)
 
     def of(self, world: str) -> WorldTruth:
         """Return the truth of one world."""

@@ -57,6 +57,12 @@ def tokens(prefix: str = "t"):
     return lambda: Token(f"{prefix}{next(counter)}")
 
 
+def runs():
+    """Return a source of run ids that counts: UUIDs of version 7, as the wiring makes them."""
+    counter = itertools.count()
+    return lambda: RunId(f"01890000-0000-7000-8000-{next(counter):012d}")
+
+
 def fresh_app() -> App:
     """Return an application with three components and no processor."""
     app = App("test")
@@ -82,7 +88,7 @@ class Harness:
             StorageId("storage"),
             self.app.registry,
             new_token=self.new_token,
-            new_run=lambda: RunId(f"run-{self.new_token()}"),
+            new_run=runs(),
             pause=no_pause,
         )
 

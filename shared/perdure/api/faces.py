@@ -9,9 +9,11 @@ from typing import Any, Final
 
 from perdure.api import (
     routes_about,
+    routes_capabilities,
     routes_commands,
     routes_entities,
     routes_land,
+    routes_lifecycle,
     routes_tick,
     routes_worlds,
 )
@@ -26,7 +28,11 @@ API: Final[tuple[Route[Any], ...]] = (
 
 QUERY: Final[tuple[Route[Any], ...]] = (*routes_entities.ROUTES,)
 
-TICK: Final[tuple[Route[Any], ...]] = (*routes_tick.ROUTES,)
+TICK: Final[tuple[Route[Any], ...]] = (
+    *routes_tick.ROUTES,
+    *routes_capabilities.ROUTES,
+    *routes_lifecycle.ROUTES,
+)
 
 LAND: Final[tuple[Route[Any], ...]] = (*routes_land.ROUTES,)
 

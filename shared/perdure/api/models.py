@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from perdure.api.decoding import shown, typed
 from perdure.kernel import limits
 from perdure.kernel.errors import InvalidValue
+from perdure.kernel.listing import Show
 from perdure.kernel.operations import AnyCommand, parsed_commands
 from perdure.kernel.status import CommandState
 
@@ -97,6 +98,11 @@ class Paging(Query):
     next: str | None = None
 
 
+class ListWorlds(Paging):
+    show: Show = "public"
+    """``live`` leaves out what is destroyed too; ``all`` has private and closing worlds too."""
+
+
 class Log(Query):
     after: Annotated[int, Field(ge=0, le=limits.INTEGER_MAX)] = 0
     limit: Annotated[int, Field(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT
@@ -128,7 +134,8 @@ class World(Reply):
     run_id: str
     parent_world_id: str | None
     status: Literal["active", "closing", "destroyed", "moving", "moved"]
-    writer_mode: Literal["resumable", "cleanup_only"]
+    writer_mode: str
+    """``resumable``, ``cleanup_only`` for a private world, or a word of a newer version."""
     published_tick: int | None
     """None before the first tick."""
     next_tick: int
@@ -139,6 +146,8 @@ class World(Reply):
     every_ms: int | None
     created_at: int
     """Milliseconds since 1970."""
+    fence_held_until: int | None
+    """End of its writer's lease, in the same milliseconds; None if nobody holds the fence."""
 
 
 class Worlds(Reply):
@@ -211,6 +220,12 @@ class Rows(Reply):
     next: str | None = None
 
 
+class HookFailure(Reply):
+    hook: str
+    code: str
+    detail: str
+
+
 class Ticked(Reply):
     published_tick: int | None
     ticks: int
@@ -219,6 +234,8 @@ class Ticked(Reply):
     """False when time ran out first: ask again."""
     applied: int
     rejected: int
+    hook_failures: list[HookFailure]
+    """Hooks that failed, each different failure once. They change nothing."""
 
 
 class Landed(Reply):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from perdure.kernel.create import WorldInfo
 from perdure.kernel.ids import EntityId, Tick, WorldId
+from perdure.runtime.configure import Configuring
 from perdure.runtime.worlds import Worlds
 
 
@@ -64,6 +66,17 @@ class QueryPorts(Protocol):
     def rows(self) -> Rows: ...
 
 
+class HookFailed(Protocol):
+    """A hook that failed in a tick. Nothing else follows from it."""
+
+    @property
+    def hook(self) -> str: ...
+    @property
+    def code(self) -> str: ...
+    @property
+    def detail(self) -> str: ...
+
+
 class Ran(Protocol):
     """Where a run of ticks stands."""
 
@@ -77,6 +90,8 @@ class Ran(Protocol):
     def applied(self) -> int: ...
     @property
     def rejected(self) -> int: ...
+    @property
+    def hook_failures(self) -> Sequence[HookFailed]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +101,9 @@ class DueRan:
     ticks: int
     failed: tuple[str, ...]
     """A line for each world that failed; it stays due."""
+
+    retired: int = 0
+    """Private worlds that had outlived their holder."""
 
 
 class TickPorts(Protocol):
@@ -100,6 +118,23 @@ class TickPorts(Protocol):
     async def run_due(self, *, ms: int) -> DueRan:
         """Tick every world whose time has come, for at most ``ms``."""
         ...
+
+    async def destroy(self, world: str) -> WorldInfo:
+        """Destroy a world, or go on with its destruction."""
+        ...
+
+    async def resume(self, world: str) -> WorldInfo:
+        """Make sure that this process can go on with a world."""
+        ...
+
+
+class CapabilityPorts(Protocol):
+    """What listing and changing a world's capabilities needs: the application, loaded."""
+
+    @property
+    def worlds(self) -> Worlds: ...
+    @property
+    def configuring(self) -> Configuring: ...
 
 
 class Landed(Protocol):

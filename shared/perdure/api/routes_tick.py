@@ -40,13 +40,17 @@ async def run_ticks(
         "done": ran.done,
         "applied": ran.applied,
         "rejected": ran.rejected,
+        "hook_failures": [
+            {"hook": each.hook, "code": each.code, "detail": each.detail}
+            for each in ran.hook_failures
+        ],
     }
 
 
 async def run_due(ports: TickPorts, remaining_ms: int) -> dict[str, Any]:
-    """Tick every world whose time has come, as a schedule asks."""
+    """Tick every world whose time has come, and retire what is abandoned, as a schedule asks."""
     ran = await ports.run_due(ms=max(0, remaining_ms - MARGIN_MS))
-    return {"ticks": ran.ticks, "failed": list(ran.failed)}
+    return {"ticks": ran.ticks, "failed": list(ran.failed), "retired": ran.retired}
 
 
 def time_left(remaining_ms: int) -> int:

@@ -37,10 +37,10 @@ async def create_world(api: Api, body: models.CreateWorld) -> dict[str, Any]:
 
 
 @route("GET", "/v1/worlds", operation="discover_worlds", reply=models.Worlds)
-async def list_worlds(api: Api, query: models.Paging) -> dict[str, Any]:
-    """List the worlds of the storage, by id."""
+async def list_worlds(api: Api, query: models.ListWorlds) -> dict[str, Any]:
+    """List the worlds of the storage, by id; a page may be short though more follow."""
     after = resumed(query.next, scope="worlds")
-    found, more = await api.worlds.discover(after, query.limit)
+    found, more = await api.worlds.discover(after, query.limit, show=query.show)
     page: dict[str, Any] = {"worlds": [asdict(info) for info in found]}
     return page if more is None else {**page, "next": cursor("worlds", more)}
 

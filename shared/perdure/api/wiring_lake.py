@@ -18,15 +18,20 @@ from perdure.api.wiring_lake_rows import ArrowRows
 from perdure.api.wiring_lake_storage import opened_catalog, opened_objects
 from perdure.authority import system
 from perdure.authority.engine import Authority
+from perdure.kernel.caller import LOCAL, Caller
+from perdure.kernel.create import WorldInfo
 from perdure.kernel.ids import Holder, Instant, WorldId
 from perdure.kernel.places import WAKE_SHARDS, WorldRef
 from perdure.kernel.rest import ReadAgenda, Wakes
 from perdure.kernel.wake import UNREAD_MS
 from perdure.lake.iceberg import Lake
 from perdure.lake.objects import ObjectStore
-from perdure.runtime.app import load_app
+from perdure.runtime.app import App, load_app
+from perdure.runtime.close import destroy
+from perdure.runtime.configure import Configuring
 from perdure.runtime.land import Landed, Landing
 from perdure.runtime.read import Reader
+from perdure.runtime.resume import resume
 from perdure.runtime.run import Ran, run_due, run_ticks
 from perdure.runtime.tick import Means, Ticker
 from perdure.runtime.worlds import LIST_MAX, Worlds
@@ -75,11 +80,21 @@ class LakePorts:
         object.__setattr__(self, "rows", ArrowRows(reader))
 
     @cached_property
-    def _ticker(self) -> Ticker:
-        """The one writer of this process. The processors are imported here."""
+    def _app(self) -> App:
+        """The application. Its processors are imported here."""
         app = load_app(self.settings.app)
         app.load()
-        means = Means(self.authority, self.objects, app, system.now, system.new_token)
+        return app
+
+    @cached_property
+    def configuring(self) -> Configuring:
+        """What lists and changes the capabilities of worlds."""
+        return Configuring(self.authority, self._app)
+
+    @cached_property
+    def _ticker(self) -> Ticker:
+        """The one writer of this process."""
+        means = Means(self.authority, self.objects, self._app, system.now, system.new_token)
         lease_ms = LEASE_MS_LOCAL if self.settings.backend == "sqlite" else LEASE_MS_CLOUD
         return Ticker(means, Holder(system.new_token()), lease_ms=lease_ms)
 
@@ -100,14 +115,23 @@ class LakePorts:
         """Tick every world whose time has come, for at most ``ms``."""
         done = await run_due(self._ticker, deadline=_deadline(ms))
         failed = tuple(f"{ref.world}: {error.code}" for ref, error in done.failed)
-        return DueRan(len(done.ticked), failed)
+        return DueRan(len(done.ticked), failed, len(done.retired))
+
+    async def destroy(self, world: str, by: Caller = LOCAL) -> WorldInfo:
+        """Destroy a world, or go on with its destruction."""
+        ticker, ref = self._ticker, self.worlds.ref(world)
+        return (await destroy(ticker.means, ref, lease_ms=ticker.lease_ms, by=by)).info
+
+    async def resume(self, world: str) -> WorldInfo:
+        """Make sure that this process can go on with a world."""
+        return await resume(self._ticker, self.worlds.ref(world))
 
     async def land_all(self, *, ms: int) -> Landed:
         """Land what any world of the storage has published, for at most ``ms``."""
         found: list[WorldId] = []
         after: str | None = None
         while True:
-            page, after = await self.worlds.discover(after, LIST_MAX)
+            page, after = await self.worlds.discover(after, LIST_MAX, show="all")
             found += [info.world_id for info in page]
             if after is None:
                 return await self._land(found, ms)

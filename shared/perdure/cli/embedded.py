@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 import urllib.parse
@@ -42,6 +43,8 @@ class Embedded:
     rows_per_page = models.ROWS_MAX
 
     def __init__(self, root: Path, *, app: str | None = None, make: bool = False) -> None:
+        # What the log would say of a hook that failed, the answer says.
+        logging.getLogger("perdure.runtime").addHandler(logging.NullHandler())
         chosen = local(root, app=app)
         # At once, so that a name misspelled makes no directory.
         load_app(chosen.app)

@@ -30,6 +30,7 @@ def tick(
     # The same key on every call: together they run as many ticks as were asked for.
     key = uuid.uuid4().hex
     total: dict[str, Any] = dict.fromkeys(COUNTED, 0)
+    failures: list[dict[str, str]] = []
     with place.client() as client, progress(hidden=as_json) as bar:
         next_tick = client.ask("GET", path)["next_tick"]
         wanted = (ticks or 1) if to_tick is None else max(0, to_tick + 1 - next_tick)
@@ -37,14 +38,17 @@ def tick(
         while True:
             ran = client.ask("POST", f"{path}/tick", body=body, key=key)
             total = {name: total[name] + ran[name] for name in COUNTED}
+            failures += [each for each in ran["hook_failures"] if each not in failures]
             bar.advance(task, ran["ticks"])
             if ran["done"]:
                 break
     told = {"published_tick": ran["published_tick"], **total}
     if as_json:
-        show.as_json(told)
-    else:
-        show.facts(told)
+        show.as_json({**told, "hook_failures": failures})
+        return
+    show.facts(told)
+    for each in failures:
+        click.echo("hook {hook} failed, which changed nothing: {code}: {detail}".format(**each))
 
 
 @click.command()

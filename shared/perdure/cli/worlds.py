@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -10,16 +9,20 @@ import click
 from perdure.cli import show
 from perdure.cli.client import Client, Place, path_of, placed
 from perdure.cli.durations import DURATION
+from perdure.cli.lifecycle import destroy, resume
+from perdure.cli.told import moment, told
 
 COLUMNS = ("world_id", "name", "status", "published_tick", "entities", "pending_commands")
 
 
 @click.command()
+@click.option("--live", "chosen", flag_value="live", help="Only those that go on.")
+@click.option("--all", "chosen", flag_value="all", help="Closing and private ones too.")
 @placed
-def worlds(place: Place, *, as_json: bool) -> None:
-    """List the worlds of a storage."""
+def worlds(place: Place, *, chosen: str | None, as_json: bool) -> None:
+    """List the worlds of a storage, destroyed ones too."""
     with place.client() as client:
-        found = _all_worlds(client)
+        found = _all_worlds(client, chosen)
     if as_json:
         show.as_json({"worlds": found})
     else:
@@ -28,7 +31,7 @@ def worlds(place: Place, *, as_json: bool) -> None:
 
 @click.group()
 def world() -> None:
-    """Create a world, or show one."""
+    """Create a world, show one, resume it, or destroy it."""
 
 
 @world.command()
@@ -58,7 +61,7 @@ def create(
         body["every_ms"] = every
     with place.client(make=True) as client:
         created = client.ask("POST", "/v1/worlds", body=body)
-    _told(created, as_json=as_json)
+    told(created, as_json=as_json)
 
 
 @world.command(name="show")
@@ -67,7 +70,7 @@ def create(
 def show_world(world_id: str, place: Place, *, as_json: bool) -> None:
     """Tell what is known of WORLD."""
     with place.client() as client:
-        _told(client.ask("GET", path_of(world_id)), as_json=as_json)
+        told(client.ask("GET", path_of(world_id)), as_json=as_json)
 
 
 @click.command()
@@ -87,28 +90,22 @@ def log(world_id: str, place: Place, *, after: int, limit: int, wait: float, as_
     if as_json:
         show.as_json(page)
         return
-    entries = [{**each, "at": _time(each["at"])} for each in page["entries"]]
+    entries = [{**each, "at": moment(each["at"])} for each in page["entries"]]
     show.table(entries, ("seq", "at", "kind", "facts"), empty="nothing behind that")
 
 
-def _all_worlds(client: Client) -> list[dict[str, Any]]:
+def _all_worlds(client: Client, chosen: str | None) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     following = None
     while True:
-        page = client.ask("GET", "/v1/worlds", query={"limit": 1_000, "next": following})
+        page = client.ask(
+            "GET", "/v1/worlds", query={"limit": 1_000, "next": following, "show": chosen}
+        )
         found += page["worlds"]
         following = page.get("next")
         if following is None:
             return found
 
 
-def _told(info: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        show.as_json(info)
-    else:
-        show.facts({**info, "created_at": _time(info["created_at"])})
-
-
-def _time(at_ms: int) -> str:
-    moment = datetime.fromtimestamp(at_ms / 1_000, UTC)
-    return moment.isoformat(sep=" ", timespec="seconds")
+world.add_command(destroy)
+world.add_command(resume)

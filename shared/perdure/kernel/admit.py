@@ -21,6 +21,7 @@ from perdure.kernel.ids import (
 )
 from perdure.kernel.pages import Page, PageEntry, page_key
 from perdure.kernel.places import PageName
+from perdure.kernel.private import check_mode
 from perdure.kernel.records import (
     BatchKey,
     CommandKey,
@@ -191,6 +192,7 @@ class Admit(WorldRequest):
 
     def _open_head(self, view: View) -> Head:
         head = active_head(view, self.ref)
+        check_mode(head.writer_mode)
         if head.writer_mode == "cleanup_only" and (
             self.holder is None or self.holder != head.fence.holder
         ):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from perdure.kernel import limits
@@ -12,11 +12,13 @@ from perdure.kernel.errors import (
     Invalid,
     NameTaken,
     NotFound,
+    NotResumable,
     WorldDestroyed,
 )
 from perdure.kernel.ids import (
     NO_TICK,
     Epoch,
+    Holder,
     Instant,
     Partition,
     RunId,
@@ -26,7 +28,9 @@ from perdure.kernel.ids import (
     checked_id,
 )
 from perdure.kernel.places import WorldRef, after, catalog_partition
+from perdure.kernel.private import check_mode, is_private
 from perdure.kernel.records import (
+    Fence,
     Head,
     Name,
     Status,
@@ -56,7 +60,7 @@ class WorldInfo:
     run_id: RunId
     parent_world_id: WorldId | None
     status: Status
-    writer_mode: WriterMode
+    writer_mode: str
     published_tick: Tick | None
     next_tick: Tick
     epoch: Epoch
@@ -65,6 +69,8 @@ class WorldInfo:
     stalled: bool
     every_ms: int | None
     created_at: Instant
+    fence_held_until: Instant | None = None
+    """End of its writer's lease; None if nobody holds the fence, past if its holder died."""
 
 
 def described(world: World, head: Head, entities: int) -> WorldInfo:
@@ -85,6 +91,7 @@ def described(world: World, head: Head, entities: int) -> WorldInfo:
         stalled=head.is_stalled,
         every_ms=world.every_ms,
         created_at=world.created_at,
+        fence_held_until=None if head.fence.holder is None else head.fence.until,
     )
 
 
@@ -92,7 +99,9 @@ def described(world: World, head: Head, entities: int) -> WorldInfo:
 class CreateWorld:
     """Register a world: identity, name, head and first log entry, all or none.
 
-    The same id with the same identity (name, kind, writer mode) is a no-op.
+    The same id with the same identity (name, kind, writer mode) is a no-op. A private world
+    (``cleanup_only``) is held by ``holder`` from this commit on: there is no moment at which
+    another could have it, and only that holder is answered again.
     """
 
     ref: WorldRef
@@ -102,6 +111,8 @@ class CreateWorld:
     writer_mode: WriterMode = "resumable"
     every_ms: int | None = None
     app: str = ""
+    holder: Holder | None = None
+    lease_ms: int = 0
 
     once: ClassVar[bool] = False
 
@@ -130,7 +141,21 @@ class CreateWorld:
                 expected=f"a tick every {EVERY_MS_MIN} to {EVERY_MS_MAX} ms",
                 found=f"{self.every_ms} ms",
             )
+        check_mode(self.writer_mode)
+        if self.writer_mode == "cleanup_only":
+            self._check_holder()
+        elif self.holder is not None:
+            raise Invalid(expected="a holder of a private world only", found="one of a public")
         return self
+
+    def _check_holder(self) -> None:
+        if self.every_ms is not None:
+            raise Invalid(expected="a private world without a schedule", found="one with")
+        checked_id(self.holder or "", what="a holder", bytes_max=limits.HOLDER_BYTES_MAX)
+        if not 1 <= self.lease_ms <= limits.LEASE_MS_MAX:
+            raise Invalid(
+                expected=f"a lease of 1 to {limits.LEASE_MS_MAX} ms", found=f"{self.lease_ms} ms"
+            )
 
     def decide(self, view: View, now: Instant) -> Decision[WorldInfo]:
         known = view.get(world_key(self.ref))
@@ -165,6 +190,11 @@ class CreateWorld:
         facts = {"kind": self.kind, "name": self.name, "run": self.run, "world": self.ref.world}
         fresh, entry = appended(fresh, "created", facts, now)
         writes: list[Write] = [world, name, entry]
+        if self.holder is not None:
+            until = Instant(now + self.lease_ms)
+            fresh = replace(fresh, fence=Fence(epoch=Epoch(1), holder=self.holder, until=until))
+            fresh, hints = woken(view, fresh, self.ref, until)
+            writes += hints
         if self.every_ms is not None:
             due = Instant(now + self.every_ms)
             fresh, hints = woken(view, fresh, self.ref, due)
@@ -186,6 +216,11 @@ class CreateWorld:
                 expected=f"world {self.ref.world!r} with the identity it was created with,"
                 f" (name, kind, writer mode) = {found}",
                 found=str(asked),
+            )
+        if is_private(head) and head.fence.holder != self.holder:
+            raise NotResumable(
+                expected=f"the first holder of private world {self.ref.world!r}",
+                found="another who would create it",
             )
         return described(known, head, _entities(view, head))
 

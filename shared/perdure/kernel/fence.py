@@ -8,6 +8,7 @@ from perdure.kernel import limits
 from perdure.kernel.errors import FenceHeld, Invalid, StaleWriter, Stalled
 from perdure.kernel.ids import Epoch, Holder, Instant, Tick, checked_id
 from perdure.kernel.places import WorldRef
+from perdure.kernel.private import check_writer, is_private
 from perdure.kernel.records import Drain, Fence, Head, Probe, head_key
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.view import Decision, Reads, View
@@ -62,6 +63,7 @@ class TakeFence(WorldRequest):
 
     def decide(self, view: View, now: Instant) -> Decision[Grip]:
         head = active_head(view, self.ref)
+        check_writer(head, self.ref, self.holder)
         fence = head.fence
         until = Instant(now + self.lease_ms)
         if fence.holder == self.holder:
@@ -134,7 +136,10 @@ class NameProbe(WorldRequest):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseFence(WorldRequest):
-    """Let the fence go, if it is still this holder's. Idempotent."""
+    """Let the fence go, if it is still this holder's. Idempotent.
+
+    That of a private world stays with its holder to the end: nobody else could take it.
+    """
 
     epoch: Epoch
 
@@ -144,6 +149,8 @@ class ReleaseFence(WorldRequest):
     def decide(self, view: View, now: Instant) -> Decision[None]:
         head = view.get(head_key(self.ref.partition))
         if head is None or head.fence.epoch != self.epoch or head.fence.holder is None:
+            return Decision(None)
+        if is_private(head):
             return Decision(None)
         # Who lets go has survived what it named: the next death is not to be blamed on that.
         drain = replace(head.drain, probe=None)

@@ -129,6 +129,10 @@ REQUIRED_CONSUMERS_MAX: Final = 4
 CONFIGURATIONS_MAX: Final = 1_000_000
 """Times a world's choice of processors, hooks and resources may change. Source: HEAD_BYTES_MAX."""
 
+CAPABILITIES_MAX: Final = 100
+"""Processors, hooks or resources that a world's own choice may name, of each kind: with names of
+ID_BYTES_MAX all three lists stay inline in their record (BODY_INLINE_BYTES_MAX)."""
+
 CHECKPOINT_TICKS: Final = 64
 """Ticks after which a world writes a checkpoint: the manifests a cold process reads to resume,
 and their tables, fit one load of LOAD_KEYS_MAX."""

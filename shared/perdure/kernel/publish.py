@@ -22,6 +22,7 @@ from perdure.kernel.ids import (
 )
 from perdure.kernel.pages import Page, PageEntry, page_key
 from perdure.kernel.places import PageName
+from perdure.kernel.private import is_private
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.records import (
     Drain,
@@ -111,7 +112,9 @@ class Publish(WorldRequest):
     entities: int = 0
     next_in_tick_entity_id: EntityId = EntityId(2**52)
     lease_ms: int = 0
-    """How long the fence is held on after this tick; 0 releases it."""
+    """How long the fence is held on after this tick; 0 releases it, unless it is a private
+    world's, which keeps its holder."""
+
     serves: Instant | None = None
     """The schedule's ``next_at`` that this tick answers, if a schedule asked for it."""
     at: Instant = Instant(0)
@@ -213,7 +216,7 @@ class Publish(WorldRequest):
     def _advanced(self, head: Head, manifest: Manifest, now: Instant) -> Head:
         gone = ranges.size(ranges.from_sequence(manifest.settled, head.cancelled_below))
         fence = Fence(epoch=self.epoch)
-        if self.lease_ms:
+        if self.lease_ms or is_private(head):
             until = Instant(max(head.fence.until, now + self.lease_ms))
             fence = Fence(epoch=self.epoch, holder=self.holder, until=until)
         return replace(

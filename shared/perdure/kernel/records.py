@@ -56,7 +56,9 @@ class World(Record):
     kind: str
     run: RunId
     parent: WorldId | None = None
-    writer_mode: WriterMode = "resumable"
+    writer_mode: str = "resumable"
+    """One of WRITER_MODES, or a word of a newer version, which is read but never written."""
+
     lineage: tuple[Ancestor, ...] = ()
     created_at: Instant
     every_ms: int | None = None
@@ -140,7 +142,7 @@ class Head(Record):
     """The one record that every commit to a world writes or conditions on; at most 1 KB."""
 
     status: Status = "active"
-    writer_mode: WriterMode = "resumable"
+    writer_mode: str = "resumable"
     fence: Fence = field(default_factory=Fence)
     published: Tick = NO_TICK
     manifest_digest: str = ""

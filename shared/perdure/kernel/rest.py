@@ -8,6 +8,7 @@ from typing import ClassVar
 from perdure.kernel.ids import Instant, Partition
 from perdure.kernel.landing import CONSUMER
 from perdure.kernel.places import MINUTE_MS, number, wake_partition, wake_sort
+from perdure.kernel.private import is_abandoned, retirement_due
 from perdure.kernel.records import Head, head_key
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.upkeep import Consumer, Schedule, Wake, consumer_key, schedule_key
@@ -42,10 +43,12 @@ class Wakes:
 
 @dataclass(frozen=True, slots=True)
 class Agenda:
-    """What a hint comes to: the schedule's tick that is due, and whether rows wait to land."""
+    """What a hint comes to: the schedule's tick that is due, rows that wait to land, an end."""
 
     tick_due: Instant | None
     unlanded: bool
+    abandoned: bool = False
+    """It is private and has outlived its holder: it must be retired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,8 @@ class ReadAgenda(WorldRequest):
         schedule = view.peek(schedule_key(world))
         due = head.status == "active" and schedule is not None and schedule.next_at <= now
         unlanded = _unlanded(head, view.peek(consumer_key(world, CONSUMER)))
-        return Decision(Agenda(schedule.next_at if due and schedule else None, unlanded))
+        tick_due = schedule.next_at if due and schedule else None
+        return Decision(Agenda(tick_due, unlanded, is_abandoned(head, now)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +122,13 @@ def _unlanded(head: Head, landing: Consumer | None) -> bool:
 def _wanted(
     head: Head, schedule: Schedule | None, landing: Consumer | None, now: Instant
 ) -> Instant | None:
-    """Return when the world must be looked at next: for its schedule, or for a consumer."""
+    """Return when the world must be looked at next: for its schedule, a consumer, or its end."""
     times: list[Instant] = []
     if schedule is not None and head.status == "active":
         times.append(schedule.next_at)
     if _unlanded(head, landing):
         times.append(Instant(now + UNREAD_MS))
+    retirement = retirement_due(head, now)
+    if retirement is not None:
+        times.append(retirement)
     return min(times, default=None)

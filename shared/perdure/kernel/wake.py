@@ -25,12 +25,13 @@ UNREAD_MS: Final = MINUTE_MS
 """A log entry waits at most so long before a consumer is woken for it."""
 
 
-_INACTIVE: Final[Mapping[Status, type[PerdureError]]] = {
+INACTIVE: Final[Mapping[Status, type[PerdureError]]] = {
     "closing": WorldClosing,
     "destroyed": WorldDestroyed,
     "moving": WorldMoving,
     "moved": WorldMoved,
 }
+"""Which refusal a status that is not active comes to."""
 
 
 def existing_head(view: View, ref: WorldRef) -> Head:
@@ -47,11 +48,19 @@ def active_head(view: View, ref: WorldRef) -> Head:
     Raises: NotFound, WorldClosing, WorldDestroyed, WorldMoving, WorldMoved.
     """
     head = existing_head(view, ref)
+    check_active(head, ref)
+    return head
+
+
+def check_active(head: Head, ref: WorldRef) -> None:
+    """Refuse a world that is not active.
+
+    Raises: WorldClosing, WorldDestroyed, WorldMoving, WorldMoved.
+    """
     if head.status != "active":
-        raise _INACTIVE[head.status](
+        raise INACTIVE[head.status](
             expected="an active world", found=f"{ref.world!r} is {head.status}"
         )
-    return head
 
 
 def appended(

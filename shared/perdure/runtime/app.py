@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 from perdure.kernel.component import Component, ComponentType, Registry
 from perdure.kernel.errors import NotFound
+from perdure.kernel.ids import checked_id
+from perdure.runtime.resources import Factory, Pool
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from perdure.runtime.compute import TickContext
 
-Moment = Literal["PreTick", "PostTick"]
+Moment = Literal[
+    "PreTick",
+    "PostTick",
+    "OnSpawn",
+    "OnDespawn",
+    "OnComponentAdded",
+    "OnComponentRemoved",
+    "OnDestroy",
+]
 Process: TypeAlias = "Callable[[pa.Table, TickContext], pa.Table | Awaitable[pa.Table]]"
-Hook: TypeAlias = Callable[[Any], object]
+Tell: TypeAlias = Callable[[Any], object]
 
 _ComponentT = TypeVar("_ComponentT", bound=type[Component])
 _ProcessT = TypeVar("_ProcessT", bound="Process")
-_HookT = TypeVar("_HookT", bound=Hook)
+_TellT = TypeVar("_TellT", bound=Tell)
+_FactoryT = TypeVar("_FactoryT", bound=Factory)
 
 _MOMENTS: Final = get_args(Moment)
 
@@ -39,6 +50,15 @@ class Processor:
     process: Process
 
 
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A function that is told of a moment of each tick."""
+
+    name: str
+    moment: Moment
+    tell: Tell
+
+
 class App:
     """What a world runs on. Modules of processors are imported only where ticks are served."""
 
@@ -47,7 +67,8 @@ class App:
         self.registry = Registry()
         self._modules: list[str] = []
         self._processors: dict[str, Processor] = {}
-        self._hooks: dict[Moment, list[Hook]] = {moment: [] for moment in _MOMENTS}
+        self._hooks: dict[str, Hook] = {}
+        self.resources = Pool()
         self._prefixes: dict[str, str] = {}
 
     def component(self, model: _ComponentT) -> _ComponentT:
@@ -74,7 +95,7 @@ class App:
         """
 
         def register(process: _ProcessT) -> _ProcessT:
-            known_as = name or process.__name__
+            known_as = checked_id(name or process.__name__, what="a name of a processor")
             if known_as in self._processors:
                 raise ValueError(f"Expected one processor named {known_as!r}; found two.")
             for model in components:
@@ -85,18 +106,33 @@ class App:
 
         return register
 
-    def hook(self, moment: Moment) -> Callable[[_HookT], _HookT]:
-        """Register a function to be told of every tick: a decorator.
+    def hook(self, moment: Moment, name: str | None = None) -> Callable[[_TellT], _TellT]:
+        """Register a function to be told of a moment of every tick, or of a world's end.
 
         A hook advises: what it returns is ignored, what it raises is reported and changes
-        nothing. It may be ``async``.
+        nothing. It may be ``async``. It is known by its own name unless one is given.
         """
         if moment not in _MOMENTS:
             raise ValueError(f"Expected one of {', '.join(_MOMENTS)}; found {moment!r}.")
 
-        def register(hook: _HookT) -> _HookT:
-            self._hooks[moment].append(hook)
-            return hook
+        def register(tell: _TellT) -> _TellT:
+            known_as = checked_id(name or _named(tell), what="a name of a hook")
+            if known_as in self._hooks:
+                raise ValueError(f"Expected one hook named {known_as!r}; found two.")
+            self._hooks[known_as] = Hook(known_as, moment, tell)
+            return tell
+
+        return register
+
+    def resource(self, name: str) -> Callable[[_FactoryT], _FactoryT]:
+        """Register a factory without arguments for ``tick.resources[name]``: a decorator.
+
+        It is called once in each process, when the object is first asked for.
+        """
+
+        def register(factory: _FactoryT) -> _FactoryT:
+            self.resources.add(checked_id(name, what="a name of a resource"), factory)
+            return factory
 
         return register
 
@@ -113,9 +149,13 @@ class App:
         """Return the processors in the order in which they run."""
         return tuple(sorted(self._processors.values(), key=lambda each: (each.priority, each.name)))
 
-    def hooks(self, moment: Moment) -> Iterable[Hook]:
-        """Return the hooks of a moment in the order of their registration."""
-        return tuple(self._hooks[moment])
+    def hooks(self, moment: Moment | None = None) -> tuple[Hook, ...]:
+        """Return the hooks of a moment, or all, in the order of their registration."""
+        return tuple(each for each in self._hooks.values() if moment in {None, each.moment})
+
+
+def _named(tell: Tell) -> str:
+    return getattr(tell, "__name__", type(tell).__name__)
 
 
 def load_app(reference: str) -> App:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from perdure.kernel import limits
 from perdure.kernel.batch import StoredCommand
 from perdure.kernel.canonical import digest
 from perdure.kernel.component import Component, Registry, checked_value
@@ -28,6 +30,7 @@ from perdure.lake.archetype import Archetype
 from perdure.lake.staging import Staging
 from perdure.lake.state import WorldState
 from perdure.runtime.app import Hook, Processor
+from perdure.runtime.resources import NO_RESOURCES, Resources
 from perdure.runtime.results import accepted
 
 
@@ -81,6 +84,7 @@ class TickContext:
     processor: str
     table: TableId
     _emitted: _Emitted
+    resources: Resources = NO_RESOURCES
 
     @property
     def world_id(self) -> WorldId:
@@ -144,6 +148,7 @@ async def compute(
     facts: TickFacts,
     *,
     next_in_tick_entity_id: EntityId = IN_TICK_ENTITY_FIRST,
+    resources: Resources = NO_RESOURCES,
 ) -> Computed:
     """Run processors, in the order given, over every archetype that has their components.
 
@@ -157,7 +162,7 @@ async def compute(
         covered = [each for each in archetypes.values() if each.shape.covers(processor.components)]
         for archetype in covered:
             table = archetype.shape.table
-            context = TickContext(facts, processor.name, table, emitted)
+            context = TickContext(facts, processor.name, table, emitted, resources)
             archetypes[table] = await _processed(processor, archetype, context)
         if covered:
             used.append(processor.name)
@@ -166,17 +171,30 @@ async def compute(
 
 
 async def tell(hooks: Iterable[Hook], fact: Any) -> tuple[HookFailure, ...]:
-    """Call hooks one after another, and return what failed of them."""
+    """Call hooks one after another, and return what failed of them.
+
+    A hook that cancels itself has failed; a cancellation from outside goes on its way.
+    """
+    task = asyncio.current_task()
+    asked = 0 if task is None else task.cancelling()
     failures = []
     for hook in hooks:
         try:
-            told = hook(fact)
+            told = hook.tell(fact)
             if isawaitable(told):
                 await told
+        except asyncio.CancelledError as error:
+            if task is not None and task.cancelling() > asked:
+                raise
+            failures.append(_failure(hook, error))
         except Exception as error:  # noqa: BLE001  # a hook advises: reported, never followed
-            name = getattr(hook, "__qualname__", repr(hook))
-            failures.append(HookFailure(name, code_of(type(error)), str(error)))
+            failures.append(_failure(hook, error))
     return tuple(failures)
+
+
+def _failure(hook: Hook, error: BaseException) -> HookFailure:
+    detail = str(error)[: limits.ERROR_DETAIL_CHARACTERS_MAX]
+    return HookFailure(hook.name, code_of(type(error)), detail)
 
 
 async def _processed(processor: Processor, archetype: Archetype, context: TickContext) -> Archetype:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from perdure.kernel.create import Describe
@@ -13,10 +13,15 @@ from perdure.kernel.limits import TICK_MAX
 from perdure.kernel.places import WAKE_SHARDS, WorldRef
 from perdure.kernel.rest import ReadAgenda, Rest, Wakes
 from perdure.kernel.run import StartRun
+from perdure.runtime.compute import HookFailure
+from perdure.runtime.sweep import retire_abandoned
 from perdure.runtime.tick import Ticker, TickReport
 
 TICK_RESERVE_MS: Final = 2_000
 """No tick is started with less time than this left."""
+
+HOOK_FAILURES_MAX: Final = 20
+"""Different failures of hooks that a run reports; the log has each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,8 @@ class Ran:
     dead: int
     rows: int
     entities: int
+    hook_failures: tuple[HookFailure, ...] = ()
+    """Each different failure once, and at most HOOK_FAILURES_MAX of them."""
 
 
 @dataclass(slots=True)
@@ -42,6 +49,7 @@ class _Sum:
     retried: int = 0
     dead: int = 0
     rows: int = 0
+    hook_failures: dict[HookFailure, None] = field(default_factory=dict)
 
     def add(self, report: TickReport) -> None:
         self.ticks += 1
@@ -50,6 +58,9 @@ class _Sum:
         self.retried += report.retried
         self.dead += report.dead
         self.rows += report.rows
+        for failure in report.hook_failures:
+            if len(self.hook_failures) < HOOK_FAILURES_MAX:
+                self.hook_failures[failure] = None
 
 
 async def run_ticks(
@@ -66,6 +77,9 @@ async def run_ticks(
     ``ticks`` needs ``request``, an id under which the same call again leads to the same tick.
     Raises: Invalid kinds, NotFound, FenceHeld, StaleWriter, TickFailed, Unavailable kinds.
     """
+    if ticks is not None:
+        # Before the run leaves its key in a world that this process may not tick.
+        await ticker.meet(ref)
     target = await _target(ticker, ref, ticks, to_tick, request)
     async with ticker.turn(ref):
         return await _run(ticker, ref, target, deadline)
@@ -122,6 +136,7 @@ def _ran(total: _Sum, published: Tick, entities: int, *, done: bool) -> Ran:
         dead=total.dead,
         rows=total.rows,
         entities=entities,
+        hook_failures=tuple(total.hook_failures),
     )
 
 
@@ -132,22 +147,26 @@ class Round:
     ticked: tuple[TickReport, ...]
     unlanded: tuple[WorldRef, ...]
     failed: tuple[tuple[WorldRef, PerdureError], ...]
+    retired: tuple[WorldRef, ...] = ()
+    """Private worlds whose holder had died."""
 
 
 async def run_due(ticker: Ticker, *, deadline: Instant) -> Round:
     """Tick every world whose schedule is due, and name the worlds whose rows wait to land.
 
+    Private worlds that have outlived their holder are retired.
     A world that fails is reported and stays due; the others go on. A duplicate of this call
     does nothing twice: each tick serves one time of its world's schedule.
     """
     ticked: list[TickReport] = []
     unlanded: list[WorldRef] = []
     failed: list[tuple[WorldRef, PerdureError]] = []
+    retired: list[WorldRef] = []
     execute = ticker.means.authority.execute
     for shard in range(WAKE_SHARDS):
         for hint in await execute(Wakes(shard, ticker.means.now())):
             if ticker.means.now() + TICK_RESERVE_MS >= deadline:
-                return Round(tuple(ticked), tuple(unlanded), tuple(failed))
+                return Round(tuple(ticked), tuple(unlanded), tuple(failed), tuple(retired))
             ref = WorldRef(hint.storage, hint.world)
             agenda = await execute(ReadAgenda(ref))
             if agenda.unlanded:
@@ -155,11 +174,13 @@ async def run_due(ticker: Ticker, *, deadline: Instant) -> Round:
             try:
                 if agenda.tick_due is not None:
                     ticked.append(await _serve(ticker, ref, agenda.tick_due))
+                if agenda.abandoned and await retire_abandoned(ticker, ref):
+                    retired.append(ref)
             except PerdureError as error:
                 failed.append((ref, error))
                 continue
             await execute(Rest(ref, hint.sort))
-    return Round(tuple(ticked), tuple(unlanded), tuple(failed))
+    return Round(tuple(ticked), tuple(unlanded), tuple(failed), tuple(retired))
 
 
 async def _serve(ticker: Ticker, ref: WorldRef, due: Instant) -> TickReport:

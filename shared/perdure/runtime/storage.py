@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -11,11 +12,17 @@ from perdure.kernel.cancel import CancelledAll
 from perdure.kernel.component import Component
 from perdure.kernel.create import WorldInfo
 from perdure.kernel.ids import EntityId, Holder, Instant, Tick, Token, WorldId
+from perdure.kernel.listing import Show
 from perdure.kernel.log import LogEntry
 from perdure.kernel.operations import Command
+from perdure.kernel.places import WorldRef
 from perdure.kernel.status import CommandStatus
+from perdure.runtime.close import Destroyed, destroy
+from perdure.runtime.configure import Configuring, InUse
 from perdure.runtime.land import Landed, Landing
+from perdure.runtime.private import private_world
 from perdure.runtime.read import Reader
+from perdure.runtime.resume import resume
 from perdure.runtime.run import Ran, run_ticks
 from perdure.runtime.tick import Ticker
 from perdure.runtime.worlds import LIST_MAX, Submitted, Worlds
@@ -55,12 +62,36 @@ class Storage:
         info = await self.worlds.describe(world_id)
         return World(self, info.world_id)
 
-    async def discover(self) -> list[WorldInfo]:
-        """List every world of the storage, by id."""
+    @asynccontextmanager
+    async def private_world(
+        self, name: str, *, world_id: str | None = None, kind: str = ""
+    ) -> AsyncIterator[World]:
+        """Work in a world that nobody else can: ``async with storage.private_world("evidence")``.
+
+        It is destroyed when the block ends, however it ends; its rows stay readable. Raises
+        as :func:`perdure.runtime.private.private_world` does.
+        """
+        means, lease_ms = self.ticker.means, self.ticker.lease_ms
+        made = private_world(
+            means, self.worlds, name, world_id=world_id, kind=kind, lease_ms=lease_ms
+        )
+        async with made as grip:
+            yield World(replace(self, ticker=grip.ticker), grip.world_id, grip.holder)
+
+    async def resume(self, world_id: str) -> World:
+        """Return a world that this process can go on with; its writers before are stale.
+
+        Raises: NotFound, FenceHeld, and a refusal of its own for each thing that is wrong.
+        """
+        info = await resume(self.ticker, self.worlds.ref(world_id))
+        return World(self, info.world_id)
+
+    async def discover(self, *, show: Show = "public") -> list[WorldInfo]:
+        """List the worlds of the storage, by id."""
         found: list[WorldInfo] = []
         after: str | None = None
         while True:
-            page, after = await self.worlds.discover(after, LIST_MAX)
+            page, after = await self.worlds.discover(after, LIST_MAX, show=show)
             found += page
             if after is None:
                 return found
@@ -71,7 +102,7 @@ class Storage:
         Raises: FenceHeld while another lands.
         """
         named = [WorldId(each) for each in world_ids]
-        wanted = named or [info.world_id for info in await self.discover()]
+        wanted = named or [info.world_id for info in await self.discover(show="all")]
         holder = Holder(self.new_token())
         return await self.landing.land(wanted, holder=holder, new_token=self.new_token)
 
@@ -82,6 +113,8 @@ class World:
 
     storage: Storage
     world_id: WorldId
+    holder: Holder | None = None
+    """Who holds its fence, if it is a private world of this process."""
 
     async def info(self) -> WorldInfo:
         """Tell what is known of the world."""
@@ -100,14 +133,16 @@ class World:
         Raises: Invalid kinds, Conflict, WorldClosing, WorldDestroyed, Unavailable kinds.
         """
         dated = [_dated(command, tick, priority) for command in commands]
-        return await self.storage.worlds.submit(self.world_id, dated, batch_id=batch_id)
+        return await self.storage.worlds.submit(
+            self.world_id, dated, batch_id=batch_id, holder=self.holder
+        )
 
     async def submit_many(
         self, commands: Sequence[Command], *, batch_prefix: str | None = None
     ) -> list[Submitted]:
         """Admit a list of any length, as atomic batches within the limits, in order."""
         return await self.storage.worlds.submit_many(
-            self.world_id, commands, batch_prefix=batch_prefix
+            self.world_id, commands, batch_prefix=batch_prefix, holder=self.holder
         )
 
     async def command(self, command_id: str) -> CommandStatus:
@@ -158,9 +193,68 @@ class World:
             limit=limit,
         )
 
+    async def processors(self) -> tuple[InUse, ...]:
+        """List the processors that the world runs, in their order. Raises WrongApp."""
+        return await self._configuring.listed("processor", self._ref)
+
+    async def add_processor(self, name: str, priority: int | None = None) -> tuple[InUse, ...]:
+        """Run a processor of the application from the next tick on; return all that run then.
+
+        Without a priority it has that of the application. Raises: UnknownProcessor, WrongApp,
+        Invalid kinds, and what closes a world.
+        """
+        return await self._configuring.add("processor", self._ref, name, priority=priority)
+
+    async def remove_processor(self, name: str) -> tuple[InUse, ...]:
+        """Run a processor no longer; what it has written stays. Raises UnknownProcessor."""
+        return await self._configuring.remove("processor", self._ref, name)
+
+    async def hooks(self) -> tuple[InUse, ...]:
+        """List the hooks that are told of the world's ticks. Raises WrongApp."""
+        return await self._configuring.listed("hook", self._ref)
+
+    async def add_hook(self, name: str) -> tuple[InUse, ...]:
+        """Tell a hook of the application from the next tick on. Raises UnknownHook."""
+        return await self._configuring.add("hook", self._ref, name)
+
+    async def remove_hook(self, name: str) -> tuple[InUse, ...]:
+        """Tell a hook no longer. Raises UnknownHook."""
+        return await self._configuring.remove("hook", self._ref, name)
+
+    async def resources(self) -> tuple[InUse, ...]:
+        """List the resources that the world's processors are given. Raises WrongApp."""
+        return await self._configuring.listed("resource", self._ref)
+
+    async def add_resource(self, name: str) -> tuple[InUse, ...]:
+        """Give processors a resource from the next tick on. Raises UnknownResource."""
+        return await self._configuring.add("resource", self._ref, name)
+
+    async def remove_resource(self, name: str) -> tuple[InUse, ...]:
+        """Give processors a resource no longer. Raises UnknownResource."""
+        return await self._configuring.remove("resource", self._ref, name)
+
+    @property
+    def _configuring(self) -> Configuring:
+        means = self.storage.ticker.means
+        return Configuring(means.authority, means.app, holder=self.storage.ticker.holder)
+
+    @property
+    def _ref(self) -> WorldRef:
+        return self.storage.worlds.ref(self.world_id)
+
     async def log(self, *, after: int = 0, limit: int = 100) -> list[LogEntry]:
         """Return log entries behind ``after``."""
         return await self.storage.worlds.log(self.world_id, after, limit)
+
+    async def destroy(self) -> Destroyed:
+        """End the world: its history stays, nothing is added to it. Again changes nothing.
+
+        Raises: FenceHeld while another destroys it, ConsumerBehind, Unavailable kinds; then it
+        is closing, and the same call goes on.
+        """
+        ticker = self.storage.ticker
+        ref = self.storage.worlds.ref(self.world_id)
+        return await destroy(ticker.means, ref, lease_ms=ticker.lease_ms)
 
     async def land(self) -> Landed:
         """Copy what this world has published into the Iceberg tables."""

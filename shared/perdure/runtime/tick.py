@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -12,13 +13,12 @@ from weakref import WeakValueDictionary
 
 from perdure.kernel import ranges
 from perdure.kernel.drain import DrainDue, Drained
-from perdure.kernel.errors import Contended, DrainStale, StaleWriter, Unavailable, WrongApp
+from perdure.kernel.errors import Contended, DrainStale, StaleWriter, Unavailable
 from perdure.kernel.fence import Grip, NameProbe, ReleaseFence, TakeFence
 from perdure.kernel.ids import Holder, Instant, Partition, Seq, Tick, Token
 from perdure.kernel.places import WorldRef
 from perdure.kernel.publish import Publish, Published, RegisterSignature, checked_outcomes
-from perdure.kernel.reading import FindWorld
-from perdure.kernel.records import Manifest, Probe, TableRows
+from perdure.kernel.records import Manifest, Probe, TableRows, World
 from perdure.kernel.settle import settlement
 from perdure.lake.changes import Changes, TableChanges, changes, checkpoint, should_checkpoint
 from perdure.lake.objects import ObjectStore
@@ -27,8 +27,11 @@ from perdure.lake.segment import Origin, stored_rows
 from perdure.lake.state import WorldState
 from perdure.runtime.app import App
 from perdure.runtime.apply import OnFailure, Outcome, apply_drained
+from perdure.runtime.choice import Choice, Choices
 from perdure.runtime.compute import Computed, HookFailure, TickFacts, compute, tell
+from perdure.runtime.moments import tell_changes
 from perdure.runtime.ports import Executes
+from perdure.runtime.preflight import preflight
 from perdure.runtime.rebuild import Warm, rebuild
 from perdure.runtime.steady import steadily
 
@@ -37,6 +40,8 @@ WARM_WORLDS_MAX: Final = 16
 
 DRAIN_TRIES: Final = 12
 """Times a drain that met a running commit, or was overtaken, is read again."""
+
+_LOGGER: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +89,10 @@ class Ticker:
         self._holder = holder
         self._lease_ms = lease_ms
         self._on_failure: OnFailure = on_failure
+        self._choices = Choices(means.authority, means.app, means.pause)
         self._warm: OrderedDict[Partition, Warm] = OrderedDict()
         self._known: set[str] = set()
-        self._ours: set[Partition] = set()
+        self._ours: dict[Partition, World] = {}
         self._turns: WeakValueDictionary[Partition, asyncio.Lock] = WeakValueDictionary()
 
     def turn(self, ref: WorldRef) -> AbstractAsyncContextManager[object]:
@@ -99,23 +105,28 @@ class Ticker:
     async def take(self, ref: WorldRef) -> Grip:
         """Take or renew the fence of a world.
 
-        Raises: WrongApp, before the fence is touched; FenceHeld, Stalled, and what closes it.
+        A world that is new to this process is checked first; what :meth:`check` refuses keeps
+        the fence untouched. Raises: FenceHeld, Stalled, and what closes the world.
         """
-        await self._check_app(ref)
+        await self.meet(ref)
         request = TakeFence(ref, self._holder, self._lease_ms).checked()
         return await self._means.authority.execute(request)
 
-    async def _check_app(self, ref: WorldRef) -> None:
-        """Refuse a world of another application: its commands would be rejected for good."""
-        if ref.partition in self._ours:
-            return
-        found = await self._means.authority.execute(FindWorld(ref))
-        if found.world.app not in {"", self._means.app.name}:
-            raise WrongApp(
-                expected=f"application {found.world.app!r}, for which world {ref.world!r} was made",
-                found=repr(self._means.app.name),
-            )
-        self._ours.add(ref.partition)
+    async def meet(self, ref: WorldRef) -> None:
+        """Check a world that is new to this process."""
+        if ref.partition not in self._ours:
+            await self.check(ref)
+
+    async def check(self, ref: WorldRef) -> None:
+        """Refuse a world that this writer cannot go on with, its fence untouched.
+
+        What had to be read of its state for that is kept for the tick that follows.
+        Raises: NotFound, and what :func:`preflight` raises.
+        """
+        means = self._means
+        checked = await preflight(means, self._choices, self._holder, ref)
+        self._ours[ref.partition] = checked.world
+        self._remember(ref, checked)
 
     async def release(self, ref: WorldRef, grip: Grip) -> None:
         """Let the fence go. A fence lost meanwhile is no matter."""
@@ -128,15 +139,17 @@ class Ticker:
 
         ``keep`` holds the fence on for the tick after; ``serves`` is the schedule's time that
         this tick answers. Raises: StaleWriter if another has written since; TickFailed if a
-        processor failed; Unavailable kinds; then nothing of this tick was published.
+        processor failed; UnknownProcessor, UnknownResource if the application has it no
+        longer; Unavailable kinds; then nothing of this tick was published.
         """
+        choice = await self._choices.of(ref, grip.head.configured)
         warm = await self._state(ref, grip)
         token, at = self._means.new_token(), self._means.now()
         for attempt in range(DRAIN_TRIES):
             try:
                 drained = await self._drained(ref, grip.tick, warm.drained_seq)
                 step = _Step(self, ref, grip, warm, drained, at)
-                publish, after = await step.prepared(token)
+                publish, after = await step.prepared(token, choice)
                 held = self._lease_ms if keep else 0
                 published = await self._publish(replace(publish, serves=serves, lease_ms=held))
             except DrainStale:
@@ -149,9 +162,11 @@ class Ticker:
                 raise
             self._keep(ref, published, after, warm)
             report = _report(published.manifest, drained)
-            after_hooks = await tell(self._means.app.hooks("PostTick"), report)
-            report = replace(report, hook_failures=step.hook_failures + after_hooks)
-            return report, replace(grip, head=published.head)
+            failures = step.hook_failures + await _told(choice, step.facts, report, warm, after)
+            for each in failures:
+                where = (each.hook, report.tick, ref.world, each.code)
+                _LOGGER.warning("hook %s failed in tick %d of world %s: %s", *where)
+            return replace(report, hook_failures=failures), replace(grip, head=published.head)
         raise Contended(
             expected=f"a drain of tick {grip.tick} that stays true until it is published",
             found=f"{DRAIN_TRIES} that did not",
@@ -163,8 +178,8 @@ class Ticker:
         if warm is not None and (warm.tick, warm.digest) == (head.published, head.manifest_digest):
             self._warm.move_to_end(ref.partition)
             return warm
-        found = await self._means.authority.execute(FindWorld(ref))
-        return await rebuild(self._means.authority, self._means.objects, ref, found.world, head)
+        world = self._ours[ref.partition]
+        return await rebuild(self._means.authority, self._means.objects, ref, world, head)
 
     async def _drained(self, ref: WorldRef, tick: Tick, since: Seq) -> Drained:
         means = self._means
@@ -191,7 +206,7 @@ class Ticker:
     def _keep(self, ref: WorldRef, published: Published, after: WorldState, before: Warm) -> None:
         manifest = published.manifest
         rows = sum(table.rows for table in manifest.tables)
-        self._warm[ref.partition] = Warm(
+        kept = Warm(
             before.world,
             manifest.tick,
             published.head.manifest_digest,
@@ -200,6 +215,10 @@ class Ticker:
             manifest.next_in_tick_entity_id,
             0 if manifest.checkpoint is not None else before.rows_since_checkpoint + rows,
         )
+        self._remember(ref, kept)
+
+    def _remember(self, ref: WorldRef, warm: Warm) -> None:
+        self._warm[ref.partition] = warm
         self._warm.move_to_end(ref.partition)
         while len(self._warm) > WARM_WORLDS_MAX:
             self._warm.popitem(last=False)
@@ -218,6 +237,10 @@ class Ticker:
     @property
     def holder(self) -> Holder:
         return self._holder
+
+    @property
+    def lease_ms(self) -> int:
+        return self._lease_ms
 
     @property
     def on_failure(self) -> OnFailure:
@@ -244,12 +267,13 @@ class _Step:
         self._warm = warm
         self._drained = drained
         self._at = at
+        self.facts = TickFacts(self._world.world, self._world.run, grip.tick, at)
         self.hook_failures: tuple[HookFailure, ...] = ()
 
-    async def prepared(self, token: Token) -> tuple[Publish, WorldState]:
+    async def prepared(self, token: Token, choice: Choice) -> tuple[Publish, WorldState]:
         """Apply, compute and store; return the request that would publish it."""
         outcome = await self._applied()
-        computed = await self._computed(outcome.state)
+        computed = await self._computed(outcome.state, choice)
         found = changes(self._warm.state, computed.state)
         tables = await self._stored(found.tables, token)
         whole = await self._checkpoint(computed.state, found, tables, token)
@@ -293,18 +317,17 @@ class _Step:
     async def _named(self, probe: Probe) -> None:
         await self._means.authority.execute(NameProbe(self._ref, self._grip.epoch, probe))
 
-    async def _computed(self, state: WorldState) -> Computed:
+    async def _computed(self, state: WorldState, choice: Choice) -> Computed:
         if self._grip.careful:
             await self._named(Probe(stage="compute"))
-        app = self._means.app
-        facts = TickFacts(self._world.world, self._world.run, self._grip.tick, self._at)
-        self.hook_failures = await tell(app.hooks("PreTick"), facts)
+        self.hook_failures = await tell(choice.told("PreTick"), self.facts)
         return await compute(
             state,
-            app.processors(),
-            app.registry,
-            facts,
+            choice.processors,
+            self._means.app.registry,
+            self.facts,
             next_in_tick_entity_id=self._warm.next_entity_id,
+            resources=choice.resources,
         )
 
     async def _stored(
@@ -339,6 +362,14 @@ class _Step:
         if found.is_whole:
             return tables
         return await self._stored(checkpoint(state), token, is_checkpoint=True)
+
+
+async def _told(
+    choice: Choice, facts: TickFacts, report: TickReport, before: Warm, after: WorldState
+) -> tuple[HookFailure, ...]:
+    """Tell hooks of what is published, and return what failed, also what is no longer there."""
+    failures = await tell_changes(choice, facts, before.state, after)
+    return choice.lacking + failures + await tell(choice.told("PostTick"), report)
 
 
 def _report(manifest: Manifest, drained: Drained) -> TickReport:

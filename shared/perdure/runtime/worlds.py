@@ -19,6 +19,7 @@ from perdure.kernel.errors import Invalid, TooLarge, Unavailable, shown
 from perdure.kernel.ids import (
     BatchId,
     CommandId,
+    Holder,
     RunId,
     Seq,
     StorageId,
@@ -27,6 +28,7 @@ from perdure.kernel.ids import (
     checked_id,
 )
 from perdure.kernel.ledger import Ledger
+from perdure.kernel.listing import Show, is_shown
 from perdure.kernel.log import LogEntry
 from perdure.kernel.logfeed import LogFeed
 from perdure.kernel.operations import Command
@@ -93,12 +95,26 @@ class Worlds:
         world_id: str | None = None,
         kind: str = "",
         every_ms: int | None = None,
-        writer_mode: WriterMode = "resumable",
     ) -> WorldInfo:
         """Create a world, or return it if the same was created before under this id.
 
         Raises: Invalid kinds, NameTaken, Conflict, WorldDestroyed.
         """
+        request = self.creation(name, world_id=world_id, kind=kind, every_ms=every_ms)
+        return await self._authority.execute(request)
+
+    def creation(
+        self,
+        name: str,
+        *,
+        world_id: str | None = None,
+        kind: str = "",
+        every_ms: int | None = None,
+        writer_mode: WriterMode = "resumable",
+        holder: Holder | None = None,
+        lease_ms: int = 0,
+    ) -> CreateWorld:
+        """Return the request that creates a world, with its ids drawn. Raises Invalid kinds."""
         run = self._new_run()
         request = CreateWorld(
             ref=self.ref(run if world_id is None else world_id),
@@ -108,17 +124,23 @@ class Worlds:
             writer_mode=writer_mode,
             every_ms=every_ms,
             app=self._app,
+            holder=holder,
+            lease_ms=lease_ms,
         )
-        return await self._authority.execute(request.checked())
+        return request.checked()
 
     async def describe(self, world: str) -> WorldInfo:
         """Tell what is known of a world. Raises NotFound."""
         return await self._authority.execute(Describe(self.ref(world)))
 
     async def discover(
-        self, after: str | None = None, limit: int = 100
+        self, after: str | None = None, limit: int = 100, *, show: Show = "public"
     ) -> tuple[list[WorldInfo], str | None]:
-        """List worlds by id, destroyed ones too, and where to go on if there are more."""
+        """List worlds by id, and where to go on if there are more.
+
+        What ``show`` leaves out is looked at all the same: a page may have fewer than
+        ``limit``, or none, though more follow.
+        """
         limit = _limited(limit)
         if after is not None:
             checked_id(after, what="a world id to go on behind")
@@ -126,7 +148,8 @@ class Worlds:
             Discover(self._storage, None if after is None else WorldId(after), limit + 1)
         )
         more = len(found) > limit
-        return list(found[:limit]), found[limit - 1].world_id if more else None
+        shown_here = [info for info in found[:limit] if is_shown(info, show)]
+        return shown_here, found[limit - 1].world_id if more else None
 
     async def submit(
         self,
@@ -136,11 +159,13 @@ class Worlds:
         batch_id: str | None = None,
         principal: str | None = None,
         origin: str = "local",
+        holder: Holder | None = None,
     ) -> Submitted:
         """Admit commands: all or none, and the same batch id at most once.
 
         A batch id that is not given is drawn before the first attempt; it comes back even
-        when the outcome stays unknown, so that the caller can ask again.
+        when the outcome stays unknown, so that the caller can ask again. ``holder`` is who
+        holds the fence of a private world: nobody else may submit to it.
         Raises: Invalid kinds, Conflict, NotFound, WorldClosing, WorldDestroyed, Unavailable
         kinds with ``batch_id`` set.
         """
@@ -150,7 +175,9 @@ class Worlds:
             ref.world, chosen, commands, self._registry, principal=principal, origin=origin
         )
         try:
-            answer: Admitted | KnownAdmitted = await self._authority.execute(Admit(ref, batch))
+            answer: Admitted | KnownAdmitted = await self._authority.execute(
+                Admit(ref, batch, holder)
+            )
         except Unavailable as error:
             error.batch_id = chosen
             raise
@@ -178,6 +205,7 @@ class Worlds:
         commands: Sequence[Command],
         *,
         batch_prefix: str | None = None,
+        holder: Holder | None = None,
     ) -> list[Submitted]:
         """Admit a list of any length as atomic batches within the limits, in order.
 
@@ -190,7 +218,7 @@ class Worlds:
             part = waiting.popleft()
             name = f"{prefix}-{len(admitted):06d}"
             try:
-                admitted.append(await self.submit(world, part, batch_id=name))
+                admitted.append(await self.submit(world, part, batch_id=name, holder=holder))
             except TooLarge:
                 if len(part) == 1:
                     raise
