@@ -75,6 +75,7 @@ class Published:
                 name=self.world,
                 kind="",
                 run=self.run,
+                parent=self.lineage[-1].world if self.lineage else None,
                 lineage=self.lineage,
                 created_at=Instant(0),
             ),

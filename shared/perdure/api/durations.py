@@ -17,3 +17,10 @@ def milliseconds(text: str) -> int:
     if found is None:
         raise InvalidValue(expected="a duration such as 10s, 1m or 2h", found=shown(text))
     return int(found[1]) * _MS[found[2]]
+
+
+def every_given(every: str | None, every_ms: int | None) -> int | None:
+    """Return how often a world is to tick by itself, said in either way. Raises InvalidValue."""
+    if every is not None and every_ms is not None:
+        raise InvalidValue(expected="`every` or `every_ms`", found="both")
+    return every_ms if every is None else milliseconds(every)

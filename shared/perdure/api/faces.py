@@ -12,6 +12,7 @@ from perdure.api import (
     routes_capabilities,
     routes_commands,
     routes_entities,
+    routes_fork,
     routes_land,
     routes_lifecycle,
     routes_tick,
@@ -21,6 +22,7 @@ from perdure.api.routing import Route
 
 API: Final[tuple[Route[Any], ...]] = (
     *routes_worlds.ROUTES,
+    *routes_fork.ROUTES,
     *routes_commands.ROUTES,
     *routes_about.ROUTES,
 )

@@ -10,11 +10,10 @@ from pydantic_core import to_json
 
 from perdure.api import models
 from perdure.api.decoding import cursor, resumed
-from perdure.api.durations import milliseconds
+from perdure.api.durations import every_given
 from perdure.api.gateway import REPLY_BYTES_MAX, Answer
 from perdure.api.ports import Api
 from perdure.api.routing import Route, route
-from perdure.kernel.errors import InvalidValue
 from perdure.kernel.log import LogEntry
 
 LOG_REPLY_BYTES: Final = REPLY_BYTES_MAX - 500_000
@@ -27,9 +26,7 @@ POLL_SECONDS: Final = 0.25
 @route("POST", "/v1/worlds", operation="create_world", reply=models.World, status=201)
 async def create_world(api: Api, body: models.CreateWorld) -> dict[str, Any]:
     """Create a world. The same id with the same identity changes nothing."""
-    if body.every is not None and body.every_ms is not None:
-        raise InvalidValue(expected="`every` or `every_ms`", found="both")
-    every_ms = body.every_ms if body.every is None else milliseconds(body.every)
+    every_ms = every_given(body.every, body.every_ms)
     info = await api.worlds.create(
         body.name, world_id=body.world_id, kind=body.kind, every_ms=every_ms
     )

@@ -22,7 +22,10 @@ COMMANDS: Final = {
     "dev": ("perdure_emulator.dev:dev", "Run every function on loopback, without any cloud."),
     "demo": ("airspace.demo:main", "Replay one real day of air traffic."),
     "worlds": ("perdure.cli.worlds:worlds", "List the worlds of a storage."),
-    "world": ("perdure.cli.worlds:world", "Create a world, show one, resume it, or destroy it."),
+    "world": (
+        "perdure.cli.worlds:world",
+        "Create a world, show one, fork it, resume it, or destroy it.",
+    ),
     "submit": ("perdure.cli.commands:submit", "Submit commands from a file."),
     "command": ("perdure.cli.commands:command", "Show or cancel a command."),
     "tick": ("perdure.cli.ticks:tick", "Let a world advance."),

@@ -9,6 +9,7 @@ import click
 from perdure.cli import show
 from perdure.cli.client import Client, Place, path_of, placed
 from perdure.cli.durations import DURATION
+from perdure.cli.fork import fork
 from perdure.cli.lifecycle import destroy, resume
 from perdure.cli.told import moment, told
 
@@ -31,7 +32,7 @@ def worlds(place: Place, *, chosen: str | None, as_json: bool) -> None:
 
 @click.group()
 def world() -> None:
-    """Create a world, show one, resume it, or destroy it."""
+    """Create a world, show one, fork it, resume it, or destroy it."""
 
 
 @world.command()
@@ -109,3 +110,4 @@ def _all_worlds(client: Client, chosen: str | None) -> list[dict[str, Any]]:
 
 world.add_command(destroy)
 world.add_command(resume)
+world.add_command(fork)

@@ -11,7 +11,7 @@ from perdure.kernel.ids import CommandId, Instant, Sequence, checked_id
 from perdure.kernel.pages import Page, PageEntry, page_key
 from perdure.kernel.records import Cancelled, RequestKey, cancelled_key, head_key, request_key
 from perdure.kernel.request import WorldRequest
-from perdure.kernel.status import Place, entry_of, placed, state_of
+from perdure.kernel.status import Place, entry_of, placed, standing
 from perdure.kernel.view import Decision, Reads, Removed, View, Write
 from perdure.kernel.wake import UNREAD_MS, active_head, appended, woken
 
@@ -27,11 +27,11 @@ class Cancel(WorldRequest):
 
     def decide(self, view: View, now: Instant) -> Decision[Sequence]:
         world = self.ref.partition
-        place = placed(view, world, self.command)
+        place = placed(view, self.ref, self.command)
         if view.get(cancelled_key(world, place.sequence)) is not None:
             return Decision(place.sequence)
         head = active_head(view, self.ref)
-        state = state_of(view, head, place)
+        state = standing(view, self.ref, head, place)
         if state.page is None:
             raise NotCancellable(
                 expected=f"command {self.command!r} to be open",

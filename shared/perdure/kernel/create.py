@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from perdure.kernel import limits
 from perdure.kernel.errors import (
@@ -27,6 +27,7 @@ from perdure.kernel.ids import (
     WorldId,
     checked_id,
 )
+from perdure.kernel.lineage import partition_of
 from perdure.kernel.places import WorldRef, after, catalog_partition
 from perdure.kernel.private import check_mode, is_private
 from perdure.kernel.records import (
@@ -43,7 +44,7 @@ from perdure.kernel.records import (
 )
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.upkeep import Schedule
-from perdure.kernel.view import Decision, Range, Reads, View, Write
+from perdure.kernel.view import Decision, Key, Range, Reads, View, Write
 from perdure.kernel.wake import appended, woken
 
 EVERY_MS_MIN = 1_000
@@ -96,6 +97,96 @@ def described(world: World, head: Head, entities: int) -> WorldInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """What a caller says of a world that is to be: asked for again, it must be the same."""
+
+    ref: WorldRef
+    name: str
+    kind: str
+    writer_mode: WriterMode
+    parent: WorldId | None = None
+    holder: Holder | None = None
+    """Who holds a private world from the start, and is the only one to be told of it."""
+
+    def checked(self) -> Identity:
+        """Return self if id, name and kind are well formed. Raises InvalidId."""
+        checked_id(self.ref.world, what="a world id")
+        checked_id(self.name, what="a world's name", bytes_max=limits.NAME_BYTES_MAX)
+        if self.kind:
+            checked_id(self.kind, what="a world's kind")
+        return self
+
+    def keys(self) -> tuple[Key[Any], ...]:
+        """Return the keys that :meth:`known` names."""
+        return (
+            world_key(self.ref),
+            name_key(self.ref.catalog, self.name),
+            head_key(self.ref.partition),
+        )
+
+    def known(self, view: View) -> WorldInfo | None:
+        """Return the world if it was made before, None if id and name are free.
+
+        Raises: WorldDestroyed, Conflict, NameTaken; Contended beside a running creation.
+        """
+        known = view.get(world_key(self.ref))
+        head = view.get(head_key(self.ref.partition))
+        if known is not None and head is not None:
+            return self._same(view, known, head)
+        claim = view.get(name_key(self.ref.catalog, self.name))
+        if known is not None or (claim is not None and claim.world == self.ref.world):
+            raise Contended(
+                expected=f"all of world {self.ref.world!r} or nothing",
+                found="a part: its creation is running",
+            )
+        if claim is not None:
+            raise NameTaken(
+                expected=f"a name no other world has; {self.name!r} is free in this storage",
+                found=f"world {claim.world!r} of that name",
+            )
+        return None
+
+    def _same(self, view: View, known: World, head: Head) -> WorldInfo:
+        if head.status == "destroyed":
+            raise WorldDestroyed(
+                expected="an id that was never used", found=f"{self.ref.world!r} is destroyed"
+            )
+        asked = (self.name, self.kind, self.writer_mode, self.parent)
+        found = (known.name, known.kind, known.writer_mode, known.parent)
+        if asked != found:
+            raise Conflict(
+                expected=f"world {self.ref.world!r} with the identity it was created with,"
+                f" (name, kind, writer mode, parent) = {found}",
+                found=str(asked),
+            )
+        if is_private(head) and head.fence.holder != self.holder:
+            raise NotResumable(
+                expected=f"the first holder of private world {self.ref.world!r}",
+                found="another who would create it",
+            )
+        return described(known, head, _entities(view, known, head))
+
+
+def checked_every(every_ms: int | None) -> None:
+    """Refuse a schedule that no world can have. Raises Invalid."""
+    if every_ms is not None and not EVERY_MS_MIN <= every_ms <= EVERY_MS_MAX:
+        raise Invalid(
+            expected=f"a tick every {EVERY_MS_MIN} to {EVERY_MS_MAX} ms", found=f"{every_ms} ms"
+        )
+
+
+def scheduled(
+    view: View, head: Head, ref: WorldRef, every_ms: int | None, now: Instant
+) -> tuple[Head, tuple[Write, ...]]:
+    """Let a new world tick by itself, if it is to. Raises Missing."""
+    if every_ms is None:
+        return head, ()
+    due = Instant(now + every_ms)
+    head, hints = woken(view, head, ref, due)
+    return head, (Schedule(partition=ref.partition, every_ms=every_ms, next_at=due), *hints)
+
+
+@dataclass(frozen=True, slots=True)
 class CreateWorld:
     """Register a world: identity, name, head and first log entry, all or none.
 
@@ -121,26 +212,16 @@ class CreateWorld:
         return self.ref.catalog
 
     def reads(self) -> Reads:
-        catalog = self.ref.catalog
-        return Reads(
-            keys=(
-                world_key(self.ref),
-                name_key(catalog, self.name),
-                head_key(self.ref.partition),
-            )
-        )
+        return Reads(keys=self._identity.keys())
+
+    @property
+    def _identity(self) -> Identity:
+        return Identity(self.ref, self.name, self.kind, self.writer_mode, holder=self.holder)
 
     def checked(self) -> CreateWorld:
         """Return self if ids, name and schedule are well formed. Raises Invalid kinds."""
-        checked_id(self.ref.world, what="a world id")
-        checked_id(self.name, what="a world's name", bytes_max=limits.NAME_BYTES_MAX)
-        if self.kind:
-            checked_id(self.kind, what="a world's kind")
-        if self.every_ms is not None and not EVERY_MS_MIN <= self.every_ms <= EVERY_MS_MAX:
-            raise Invalid(
-                expected=f"a tick every {EVERY_MS_MIN} to {EVERY_MS_MAX} ms",
-                found=f"{self.every_ms} ms",
-            )
+        self._identity.checked()
+        checked_every(self.every_ms)
         check_mode(self.writer_mode)
         if self.writer_mode == "cleanup_only":
             self._check_holder()
@@ -158,21 +239,9 @@ class CreateWorld:
             )
 
     def decide(self, view: View, now: Instant) -> Decision[WorldInfo]:
-        known = view.get(world_key(self.ref))
-        head = view.get(head_key(self.ref.partition))
-        if known is not None and head is not None:
-            return Decision(self._known(view, known, head))
-        claim = view.get(name_key(self.ref.catalog, self.name))
-        if known is not None or (claim is not None and claim.world == self.ref.world):
-            raise Contended(
-                expected=f"all of world {self.ref.world!r} or nothing",
-                found="a part: its creation is running",
-            )
-        if claim is not None:
-            raise NameTaken(
-                expected=f"a name no other world has; {self.name!r} is free in this storage",
-                found=f"world {claim.world!r} of that name",
-            )
+        known = self._identity.known(view)
+        if known is not None:
+            return Decision(known)
         world = World(
             partition=self.ref.catalog,
             storage=self.ref.storage,
@@ -189,40 +258,14 @@ class CreateWorld:
         fresh = Head(partition=self.ref.partition, writer_mode=self.writer_mode)
         facts = {"kind": self.kind, "name": self.name, "run": self.run, "world": self.ref.world}
         fresh, entry = appended(fresh, "created", facts, now)
-        writes: list[Write] = [world, name, entry]
+        upkeep: list[Write] = []
         if self.holder is not None:
             until = Instant(now + self.lease_ms)
             fresh = replace(fresh, fence=Fence(epoch=Epoch(1), holder=self.holder, until=until))
             fresh, hints = woken(view, fresh, self.ref, until)
-            writes += hints
-        if self.every_ms is not None:
-            due = Instant(now + self.every_ms)
-            fresh, hints = woken(view, fresh, self.ref, due)
-            writes += [
-                Schedule(partition=self.ref.partition, every_ms=self.every_ms, next_at=due),
-                *hints,
-            ]
-        return Decision(described(world, fresh, 0), (*writes, fresh))
-
-    def _known(self, view: View, known: World, head: Head) -> WorldInfo:
-        if head.status == "destroyed":
-            raise WorldDestroyed(
-                expected="an id that was never used", found=f"{self.ref.world!r} is destroyed"
-            )
-        asked = (self.name, self.kind, self.writer_mode)
-        found = (known.name, known.kind, known.writer_mode)
-        if asked != found:
-            raise Conflict(
-                expected=f"world {self.ref.world!r} with the identity it was created with,"
-                f" (name, kind, writer mode) = {found}",
-                found=str(asked),
-            )
-        if is_private(head) and head.fence.holder != self.holder:
-            raise NotResumable(
-                expected=f"the first holder of private world {self.ref.world!r}",
-                found="another who would create it",
-            )
-        return described(known, head, _entities(view, head))
+            upkeep += hints
+        fresh, more = scheduled(view, fresh, self.ref, self.every_ms, now)
+        return Decision(described(world, fresh, 0), (world, name, entry, *upkeep, *more, fresh))
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +280,7 @@ class Describe(WorldRequest):
         head = view.peek(head_key(self.ref.partition))
         if world is None or head is None:
             raise NotFound(expected="a world that exists", found=f"no world {self.ref.world!r}")
-        return Decision(described(world, head, _entities(view, head)))
+        return Decision(described(world, head, _entities(view, world, head)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,22 +310,22 @@ class Discover:
         view.require(peeks=heads)
         found = [view.peek(key) for key in heads]
         marks = tuple(
-            manifest_key(head.partition, head.published)
-            for head in found
+            manifest_key(partition_of(world, head.published), head.published)
+            for world, head in zip(worlds, found, strict=True)
             if head is not None and head.published != NO_TICK
         )
         view.require(peeks=marks)
         return Decision(
             tuple(
-                described(world, head, _entities(view, head))
+                described(world, head, _entities(view, world, head))
                 for world, head in zip(worlds, found, strict=True)
                 if head is not None
             )
         )
 
 
-def _entities(view: View, head: Head) -> int:
+def _entities(view: View, world: World, head: Head) -> int:
     if head.published == NO_TICK:
         return 0
-    manifest = view.peek(manifest_key(head.partition, head.published))
+    manifest = view.peek(manifest_key(partition_of(world, head.published), head.published))
     return 0 if manifest is None else manifest.entities

@@ -11,9 +11,10 @@ from typing import NamedTuple
 from perdure.kernel import limits, ranges
 from perdure.kernel.batch import StoredBatch, StoredCommand
 from perdure.kernel.errors import Contended, StaleWriter
+from perdure.kernel.forked import Takeover
 from perdure.kernel.ids import Instant, Partition, Seq, Sequence, Tick
 from perdure.kernel.log import LogEntry, log_key
-from perdure.kernel.pages import Page, PageEntry
+from perdure.kernel.pages import Page, PageEntry, page_key
 from perdure.kernel.places import PageName, after, number
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.records import Head, cancelled_key, head_key
@@ -194,6 +195,8 @@ class DrainDue(WorldRequest):
             ):
                 known = batches.get((entry.partition, entry.seq))
                 named.append(_named_due(known or StoredBatch.of(entry), self.tick, unread))
+            elif entry.kind == "forked":
+                named.append(self._taken_over(view, Takeover.of(entry), unread))
         marks = ranges.ranges(each.facts["sequence"] for each in recent if each.kind == "cancelled")
         lacking = ranges.difference(ranges.union(*named), ranges.union(seen, marks))
         lacking = ranges.from_sequence(lacking, head.cancelled_below)
@@ -202,6 +205,22 @@ class DrainDue(WorldRequest):
                 expected=f"sequences {lacking} of the log in their pages",
                 found="pages that do not name them yet",
             )
+
+    def _taken_over(self, view: View, takeover: Takeover, unread: PageName | None) -> Ranges:
+        """Return what a fork took over and must be met: what is due, up to the first unread page.
+
+        And what is not due if its page is not there: no later drain looks at this entry again.
+        """
+        later = [page for page in takeover.pages if page[0].tick > self.tick]
+        keys = [page_key(self.ref.partition, name) for name, _ in later]
+        view.require(peeks=keys)
+        lost = [held for key, (_, held) in zip(keys, later, strict=True) if view.peek(key) is None]
+        due = [
+            held
+            for name, held in takeover.pages
+            if name.tick <= self.tick and (unread is None or name < unread)
+        ]
+        return ranges.union(*due, *lost)
 
     def _cancelled_since(self, view: View, lacking: Ranges) -> bool:
         """Say whether all that pages lack was cancelled after the head was read."""

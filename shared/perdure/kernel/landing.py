@@ -308,7 +308,7 @@ class FinishIntent:
 
 def landing_start(world: World) -> Tick:
     """Return the tick before the first that a world itself can publish: a fork's is its parent's."""
-    return world.lineage[-1].up_to if world.lineage else NO_TICK
+    return world.lineage[-1].up_to if world.lineage else Tick(world.begins - 1)
 
 
 def landing_head_key(landing: Partition) -> Key[LandingHead]:

@@ -38,7 +38,8 @@ class LedgerPage:
 class Ledger(WorldRequest):
     """List commands in the order of their admission, with what became of them.
 
-    ``after`` is the (seq, index) at which to go on. A page may be short, or empty, before the
+    They are those that the world itself admitted: what a fork took over stands in the ledger of
+    the ancestor that admitted it. ``after`` is the (seq, index) at which to go on. A page may be short, or empty, before the
     end: so many log entries were looked through.
     """
 

@@ -65,6 +65,9 @@ class World(Record):
     app: str = ""
     """The application it was made for: another one would reject what it does not know."""
 
+    begins: Tick = Tick(0)
+    """First tick that is known of it: one forked from another storage has no older ones."""
+
     @property
     def ref(self) -> WorldRef:
         return WorldRef(self.storage, self.world)

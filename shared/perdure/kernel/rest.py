@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from perdure.kernel.ids import Instant, Partition
-from perdure.kernel.landing import CONSUMER
+from perdure.kernel.ids import NO_TICK, Instant, Partition
+from perdure.kernel.landing import CONSUMER, landing_start
 from perdure.kernel.places import MINUTE_MS, number, wake_partition, wake_sort
 from perdure.kernel.private import is_abandoned, retirement_due
-from perdure.kernel.records import Head, head_key
+from perdure.kernel.records import Head, World, head_key, world_key
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.upkeep import Consumer, Schedule, Wake, consumer_key, schedule_key
 from perdure.kernel.view import Decision, Key, Range, Reads, Removed, View, Write
@@ -57,7 +57,14 @@ class ReadAgenda(WorldRequest):
 
     def reads(self) -> Reads:
         world = self.ref.partition
-        return Reads(peeks=(head_key(world), schedule_key(world), consumer_key(world, CONSUMER)))
+        return Reads(
+            peeks=(
+                head_key(world),
+                schedule_key(world),
+                consumer_key(world, CONSUMER),
+                world_key(self.ref),
+            )
+        )
 
     def decide(self, view: View, now: Instant) -> Decision[Agenda]:
         world = self.ref.partition
@@ -66,7 +73,8 @@ class ReadAgenda(WorldRequest):
             return Decision(Agenda(None, unlanded=False))
         schedule = view.peek(schedule_key(world))
         due = head.status == "active" and schedule is not None and schedule.next_at <= now
-        unlanded = _unlanded(head, view.peek(consumer_key(world, CONSUMER)))
+        landing = view.peek(consumer_key(world, CONSUMER))
+        unlanded = _unlanded(head, landing, view.peek(world_key(self.ref)))
         tick_due = schedule.next_at if due and schedule else None
         return Decision(Agenda(tick_due, unlanded, is_abandoned(head, now)))
 
@@ -92,7 +100,8 @@ class Rest(WorldRequest):
                 schedule_key(world),
                 consumer_key(world, CONSUMER),
                 self._hint(),
-            )
+            ),
+            peeks=(world_key(self.ref),),
         )
 
     def decide(self, view: View, now: Instant) -> Decision[Instant | None]:
@@ -103,7 +112,8 @@ class Rest(WorldRequest):
         landing = view.get(consumer_key(world, CONSUMER))
         if head is None:
             return Decision(None)
-        wanted = _wanted(head, schedule, landing, now)
+        unlanded = _unlanded(head, landing, view.peek(world_key(self.ref)))
+        wanted = _wanted(head, schedule, now, unlanded=unlanded)
         hint = None if wanted is None else wake_sort(wanted, self.ref)
         writes: list[Write] = []
         if found is not None and found.sort != hint:
@@ -115,18 +125,20 @@ class Rest(WorldRequest):
         return Decision(wanted, (replace(head, wake_at=wanted), *writes))
 
 
-def _unlanded(head: Head, landing: Consumer | None) -> bool:
-    return head.published > (landing.tick if landing is not None else -1)
+def _unlanded(head: Head, landing: Consumer | None, world: World | None) -> bool:
+    if landing is not None:
+        return head.published > landing.tick
+    return head.published > (NO_TICK if world is None else landing_start(world))
 
 
 def _wanted(
-    head: Head, schedule: Schedule | None, landing: Consumer | None, now: Instant
+    head: Head, schedule: Schedule | None, now: Instant, *, unlanded: bool
 ) -> Instant | None:
     """Return when the world must be looked at next: for its schedule, a consumer, or its end."""
     times: list[Instant] = []
     if schedule is not None and head.status == "active":
         times.append(schedule.next_at)
-    if _unlanded(head, landing):
+    if unlanded:
         times.append(Instant(now + UNREAD_MS))
     retirement = retirement_due(head, now)
     if retirement is not None:

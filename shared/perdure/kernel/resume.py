@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from perdure.kernel.errors import CorruptLineage, MissingRun, WrongApp, shown
+from perdure.kernel.errors import MissingRun, WrongApp, shown
 from perdure.kernel.ids import Holder
 from perdure.kernel.private import check_mode, check_writer
 from perdure.kernel.reading import WorldState
-from perdure.kernel.records import World
 from perdure.kernel.wake import check_active
 
 _UUID_7: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -19,7 +18,7 @@ def check_resumable(state: WorldState, *, app: str, holder: Holder) -> None:
     """Refuse a world that this writer must not, or cannot, go on with.
 
     Raises: WorldClosing, WorldDestroyed, WorldMoving, WorldMoved, UnknownWriterMode,
-    NotResumable, MissingRun, WrongApp, CorruptLineage; the first that holds, in this order.
+    NotResumable, MissingRun, WrongApp; the first that holds, in this order.
     """
     world, head = state.world, state.head
     check_active(head, world.ref)
@@ -34,14 +33,4 @@ def check_resumable(state: WorldState, *, app: str, holder: Holder) -> None:
         raise WrongApp(
             expected=f"application {world.app!r}, for which world {world.world!r} was made",
             found=repr(app),
-        )
-    check_lineage(world)
-
-
-def check_lineage(world: World) -> None:
-    """Refuse a fork whose ancestors do not fit together. Raises CorruptLineage."""
-    if world.parent is not None and not world.lineage:
-        raise CorruptLineage(
-            expected=f"the ancestors of world {world.world!r}, a fork of {world.parent!r}",
-            found="none",
         )

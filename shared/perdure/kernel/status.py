@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from perdure.kernel import ranges
 from perdure.kernel.batch import StoredBatch
 from perdure.kernel.errors import Contended, NotFound
+from perdure.kernel.forked import takeover_of
 from perdure.kernel.ids import (
     BatchId,
     CommandId,
@@ -21,6 +22,7 @@ from perdure.kernel.ids import (
     Token,
     parsed_command_id,
 )
+from perdure.kernel.lineage import partition_of
 from perdure.kernel.log import log_key
 from perdure.kernel.pages import Page, PageEntry, page_key
 from perdure.kernel.places import PageName, WorldRef
@@ -29,14 +31,16 @@ from perdure.kernel.records import (
     Head,
     Manifest,
     Outcome,
+    World,
     batch_key,
     cancelled_key,
     command_key,
     head_key,
     manifest_key,
+    world_key,
 )
 from perdure.kernel.request import WorldRequest
-from perdure.kernel.view import Decision, Reads, View
+from perdure.kernel.view import Decision, Key, Reads, View
 from perdure.kernel.wake import existing_head
 
 CommandState = Literal["pending", "retryable", "applied", "rejected", "dead_letter"]
@@ -60,6 +64,8 @@ class Place:
     tick: Tick
     priority: int
     page: PageName
+    world: Partition | None = None
+    """The log that holds it, if it is an ancestor's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +108,26 @@ def stored_batch(view: View, world: Partition, seq: Seq) -> StoredBatch:
     return StoredBatch.of(entry)
 
 
-def placed(view: View, world: Partition, command: CommandId) -> Place:
-    """Find a command by its caller's id, or by ``<batch>.<index>``. Raises NotFound, Missing."""
+def placed(view: View, ref: WorldRef, command: CommandId) -> Place:
+    """Find a command by its caller's id, or by ``<batch>.<index>``. Raises NotFound, Missing.
+
+    A fork knows the commands that its ancestors had admitted when it was made, too.
+    """
+    own = _placed(view, ref.partition, command)
+    if own is not None:
+        return own
+    world = view.peek(world_key(ref))
+    heir = ref.partition
+    for ancestor in reversed(() if world is None else world.lineage):
+        admitting = WorldRef(ref.storage, ancestor.world).partition
+        found = _placed(view, admitting, command)
+        if found is not None and found.sequence < takeover_of(view, heir).next_sequence:
+            return replace(found, world=admitting)
+        heir = admitting
+    raise NotFound(expected="a command that was admitted", found=f"no command {command!r}")
+
+
+def _placed(view: View, world: Partition, command: CommandId) -> Place | None:
     indexed = parsed_command_id(command)
     if indexed is None:
         own = view.peek(command_key(world, command))
@@ -123,7 +147,7 @@ def placed(view: View, world: Partition, command: CommandId) -> Place:
         key = view.peek(batch_key(world, batch))
         if key is not None and index < sum(group.count for group in key.groups):
             return placed_in(stored_batch(view, world, key.seq), key, index)
-    raise NotFound(expected="a command that was admitted", found=f"no command {command!r}")
+    return None
 
 
 def placed_in(batch: StoredBatch, key: BatchKey, index: int) -> Place:
@@ -142,19 +166,40 @@ def placed_in(batch: StoredBatch, key: BatchKey, index: int) -> Place:
     )
 
 
-def state_of(view: View, head: Head, place: Place) -> State:
-    """Derive where a command stands.
+def standing(view: View, ref: WorldRef, head: Head, place: Place) -> State:
+    """Derive where a command stands, also one that the world took over as a fork.
+
+    What was not open when the fork was made is what it was then. Raises Missing, Contended.
+    """
+    if place.world is None:
+        return state_of(view, head, place)
+    world = view.peek(world_key(ref))
+    assert world is not None, "its lineage led to the command"
+    if ranges.contains(takeover_of(view, ref.partition).open, place.sequence):
+        return state_of(view, head, place, world)
+    cap, at = world.lineage[-1].up_to, place.tick
+    while True:
+        final, retried = _settlement(view, head, place.sequence, at, cap, world)
+        if final is not None:
+            return final
+        if retried is None or retried.again is None:
+            return _cancelled()  # before the fork, or by it
+        at = retried.again.tick
+
+
+def state_of(view: View, head: Head, place: Place, heir: World | None = None) -> State:
+    """Derive where a command stands; ``heir`` is the fork that took it over, if one did.
 
     The manifest of its due tick is asked before its page, so that a page that a running
     commit has not yet taken away never hides a settlement; the mark of its cancelling before
     later manifests, for what was cancelled is in none of them. Raises Missing, Contended.
     """
     world = head.partition
-    sure = (manifest_key(world, place.tick),) if place.tick <= head.published else ()
+    sure = (_manifest(head, place.tick, heir),) if place.tick <= head.published else ()
     view.require(peeks=(page_key(world, place.page), *sure))
     at, page, attempts = place.tick, place.page, 0
     while True:
-        final, retried = _settlement(view, head, place.sequence, at, at)
+        final, retried = _settlement(view, head, place.sequence, at, at, heir)
         if final is not None:
             return final
         if retried is None and _entry(view.peek(page_key(world, page)), place) is not None:
@@ -162,7 +207,9 @@ def state_of(view: View, head: Head, place: Place) -> State:
         if retried is None:
             if view.peek(cancelled_key(world, place.sequence)) is not None:
                 return _cancelled()
-            final, retried = _settlement(view, head, place.sequence, Tick(at + 1), head.published)
+            final, retried = _settlement(
+                view, head, place.sequence, Tick(at + 1), head.published, heir
+            )
         if final is not None:
             return final
         if retried is None:
@@ -194,20 +241,24 @@ def entry_of(view: View, page: Page, place: Place) -> tuple[PageEntry, ranges.Ra
 
 def _entry(page: Page | None, place: Place) -> PageEntry | None:
     for entry in page.entries if page is not None else ():
-        if (entry.world, entry.seq) == (None, place.seq) and (
+        if (entry.world, entry.seq) == (place.world, place.seq) and (
             entry.open is None or ranges.contains(entry.open, place.sequence)
         ):
             return entry
     return None
 
 
+def _manifest(head: Head, tick: Tick, heir: World | None) -> Key[Manifest]:
+    return manifest_key(head.partition if heir is None else partition_of(heir, tick), tick)
+
+
 def _settlement(
-    view: View, head: Head, sequence: Sequence, first: Tick, last: Tick
+    view: View, head: Head, sequence: Sequence, first: Tick, last: Tick, heir: World | None
 ) -> tuple[State | None, Outcome | None]:
     """Look for a manifest that says something of ``sequence``: its end, or its retry."""
     last = Tick(min(last, head.published))
     for ticks in windows(first, last):
-        keys = [manifest_key(head.partition, Tick(tick)) for tick in ticks]
+        keys = [_manifest(head, Tick(tick), heir) for tick in ticks]
         view.require(peeks=keys)
         for manifest in filter(None, map(view.peek, keys)):
             found = _said(manifest, sequence)
@@ -281,9 +332,9 @@ class StatusOf(WorldRequest):
 def status_of(view: View, ref: WorldRef, command: CommandId) -> CommandStatus:
     """Derive the status of one command. Raises NotFound, Missing, Contended."""
     head = glimpsed_head(view, ref)
-    place = placed(view, ref.partition, command)
-    batch = stored_batch(view, ref.partition, place.seq)
-    return told(batch, place, state_of(view, head, place))
+    place = placed(view, ref, command)
+    batch = stored_batch(view, place.world or ref.partition, place.seq)
+    return told(batch, place, standing(view, ref, head, place))
 
 
 def told(batch: StoredBatch, place: Place, state: State) -> CommandStatus:

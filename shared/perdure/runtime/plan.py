@@ -13,8 +13,8 @@ import pyarrow as pa
 from perdure.kernel.component import Column, Component, Registry, fingerprint
 from perdure.kernel.errors import InvalidValue, NotPublished, UnknownComponent
 from perdure.kernel.ids import NO_TICK, StorageId, TableId, Tick
-from perdure.kernel.places import WorldRef
-from perdure.kernel.reading import FindSignatures, FindWorld, WorldState
+from perdure.kernel.lineage import FindAncestors
+from perdure.kernel.reading import FindSignatures, WorldState
 from perdure.kernel.records import Signature, World
 from perdure.lake.schema import BASE, arrow_fields, component_columns
 from perdure.runtime.ports import Executes
@@ -76,15 +76,29 @@ def wanted_ticks(state: WorldState, ticks: Tick | range | None) -> range | Tick:
     return published if ticks is None else ticks
 
 
-async def lineage_parts(authority: Executes, storage: StorageId, state: WorldState) -> list[Part]:
-    """Return the parts of a world's history, the oldest first."""
+async def lineage_parts(authority: Executes, state: WorldState) -> list[Part]:
+    """Return the parts of a world's history, the oldest first. Raises CorruptLineage."""
+    world, first = state.world, state.world.begins
+    if world.parent is None and not world.lineage:
+        return [_part(state, first, state.published)]
+    ancestors = await authority.execute(FindAncestors(world, state.published))
     parts: list[Part] = []
-    first = Tick(0)
-    for ancestor in state.world.lineage:
-        found = await authority.execute(FindWorld(WorldRef(storage, ancestor.world)))
+    for found, ancestor in zip(ancestors, world.lineage, strict=True):
+        first = found.world.begins if not parts else first
         parts.append(_part(found, first, ancestor.up_to))
         first = Tick(ancestor.up_to + 1)
     return [*parts, _part(state, first, state.published)]
+
+
+def check_begins(parts: Sequence[Part], ticks: range | Tick) -> None:
+    """Refuse ticks older than all that is known of a world. Raises NotPublished."""
+    first = parts[0].first
+    asked = ticks.start if isinstance(ticks, range) else ticks
+    if asked < first:
+        raise NotPublished(
+            expected=f"a tick from {first} on, with which the world came from another storage",
+            found=f"tick {asked}",
+        )
 
 
 async def coverings(

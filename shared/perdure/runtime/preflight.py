@@ -12,6 +12,7 @@ from perdure.kernel.reading import FindWorld
 from perdure.kernel.resume import check_resumable
 from perdure.lake.state import WorldState
 from perdure.runtime.choice import Choices
+from perdure.runtime.plan import lineage_parts
 from perdure.runtime.rebuild import Warm, rebuild
 
 if TYPE_CHECKING:
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
 async def preflight(means: Means, choices: Choices, holder: Holder, ref: WorldRef) -> Warm:
     """Return the state of a world that ``holder`` may go on with under the application.
 
-    Raises: NotFound; what :func:`check_resumable` raises, before any row is read; Corrupt;
-    UnknownProcessor and UnknownResource for what the world has chosen; UnknownComponent and
+    Raises: NotFound; what :func:`check_resumable` raises, before any row is read;
+    CorruptLineage, Corrupt; UnknownProcessor and UnknownResource for what the world has chosen; UnknownComponent and
     DriftedComponent for what living entities have.
     """
     found = await means.authority.execute(FindWorld(ref))
     check_resumable(found, app=means.app.name, holder=holder)
+    await lineage_parts(means.authority, found)
     await choices.of(ref, found.head.configured)
     warm = await rebuild(means.authority, means.objects, ref, found.world, found.head)
     check_components(warm.state, means.app.registry)

@@ -30,6 +30,7 @@ from perdure.runtime.plan import (
     Asked,
     Covering,
     Part,
+    check_begins,
     coverings,
     lineage_parts,
     wanted_ticks,
@@ -107,7 +108,8 @@ class Reader:
         for _ in range(PLANS_MAX):
             state = await self.authority.execute(FindWorld(WorldRef(self.storage, world)))
             wanted = wanted_ticks(state, ticks)
-            parts = await lineage_parts(self.authority, self.storage, state)
+            parts = await lineage_parts(self.authority, state)
+            check_begins(parts, wanted)
             attempt = _Attempt(self, cover, _narrow(cover.schema, wanted), entity_ids, {})
             try:
                 if isinstance(wanted, range):

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import IN_TICK_ENTITY_FIRST, NO_TICK, EntityId, Seq, TableId, Tick
+from perdure.kernel.landing import landing_start
 from perdure.kernel.places import WorldRef
 from perdure.kernel.reading import FindManifests, FindTables
+from perdure.kernel.reading import WorldState as WorldAt
 from perdure.kernel.records import Head, Manifest, TableRows, World
 from perdure.lake.archetype import Shape
 from perdure.lake.objects import ObjectStore
 from perdure.lake.schema import archetype_schema
 from perdure.lake.segment import Origin, rows_of
 from perdure.lake.state import EMPTY, Rows, WorldState, rebuilt, shape_from_signature
+from perdure.runtime.plan import Part, lineage_parts
 from perdure.runtime.ports import Executes
 
 
@@ -37,8 +40,10 @@ async def rebuild(
     """Read the state at the head. Raises Corrupt if the chain of manifests does not lead there."""
     if head.published == NO_TICK:
         return Warm(world, NO_TICK, "", Seq(0), EMPTY, IN_TICK_ENTITY_FIRST, 0)
-    first = Tick(max(head.checkpoint, 0))
-    manifests = await _manifests(authority, ref, first, head.published)
+    parts = await lineage_parts(authority, WorldAt(world, head, landing_start(world)))
+    first = Tick(max(head.checkpoint, parts[0].first))
+    owned = await _manifests(authority, [part.cut(first, head.published) for part in parts])
+    manifests = [manifest for _, manifest in owned]
     last = manifests[-1]
     if last.digest != head.manifest_digest:
         raise Corrupt(
@@ -48,8 +53,8 @@ async def rebuild(
     named = {table.table for manifest in manifests for table in _named(manifest, head)}
     shapes = await _shapes(authority, ref, named)
     ticks = [
-        [await _rows(objects, shapes, world, manifest, table) for table in _named(manifest, head)]
-        for manifest in manifests
+        [await _rows(objects, shapes, owner, manifest, table) for table in _named(manifest, head)]
+        for owner, manifest in owned
     ]
     later = (table.rows for each in manifests[1:] for table in each.tables)
     if head.checkpoint == NO_TICK:
@@ -58,24 +63,29 @@ async def rebuild(
         world,
         last.tick,
         last.digest,
-        last.drained_seq,
+        # An ancestor's log is not the world's own: of that, no drain has seen anything.
+        last.drained_seq if last.partition == ref.partition else Seq(0),
         rebuilt(ticks),
         last.next_in_tick_entity_id,
         sum(later),
     )
 
 
-async def _manifests(authority: Executes, ref: WorldRef, first: Tick, last: Tick) -> list[Manifest]:
-    manifests: list[Manifest] = []
-    while first <= last:
-        for manifest in await authority.execute(FindManifests(ref.partition, first, last)):
-            if manifests and manifest.previous != manifests[-1].digest:
-                raise Corrupt(
-                    expected=f"a manifest of tick {manifest.tick} chained to the one before",
-                    found="another chain",
-                )
-            manifests.append(manifest)
-        first = Tick(manifests[-1].tick + 1)
+async def _manifests(authority: Executes, parts: list[Part]) -> list[tuple[World, Manifest]]:
+    """Return the manifests of parts with the worlds that published them, in one chain."""
+    manifests: list[tuple[World, Manifest]] = []
+    for part in parts:
+        first = part.first
+        while first <= part.last:
+            find = FindManifests(part.world.ref.partition, first, part.last)
+            for manifest in await authority.execute(find):
+                if manifests and manifest.previous != manifests[-1][1].digest:
+                    raise Corrupt(
+                        expected=f"a manifest of tick {manifest.tick} chained to the one before",
+                        found="another chain",
+                    )
+                manifests.append((part.world, manifest))
+            first = Tick(manifests[-1][1].tick + 1)
     return manifests
 
 

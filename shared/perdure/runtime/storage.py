@@ -11,6 +11,7 @@ import pyarrow as pa
 from perdure.kernel.cancel import CancelledAll
 from perdure.kernel.component import Component
 from perdure.kernel.create import WorldInfo
+from perdure.kernel.fork_source import Pending
 from perdure.kernel.ids import EntityId, Holder, Instant, Tick, Token, WorldId
 from perdure.kernel.listing import Show
 from perdure.kernel.log import LogEntry
@@ -119,6 +120,25 @@ class World:
     async def info(self) -> WorldInfo:
         """Tell what is known of the world."""
         return await self.storage.worlds.describe(self.world_id)
+
+    async def fork(
+        self,
+        name: str,
+        *,
+        world_id: str | None = None,
+        pending: Pending = "copy",
+        at_tick: int | None = None,
+    ) -> World:
+        """Fork the world at its published tick, or return the fork made before under this id.
+
+        The fork takes over what is open unless ``pending`` is "drop".
+        Raises: NameTaken, Conflict, NotPublished, TooManyPending, NotResumable, CorruptLineage,
+        WorldClosing, WorldDestroyed, WorldMoving, Contended.
+        """
+        info = await self.storage.worlds.fork(
+            self.world_id, name, world_id=world_id, pending=pending, at_tick=at_tick
+        )
+        return World(self.storage, info.world_id)
 
     async def submit(
         self,

@@ -12,10 +12,12 @@ from typing import Final, TypeVar
 from perdure.kernel import limits
 from perdure.kernel.admit import Admit, Admitted, KnownAdmitted, Receipt
 from perdure.kernel.batch import prepared, split
+from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.cancel import Cancel, CancelAll, CancelledAll
 from perdure.kernel.component import Registry
 from perdure.kernel.create import CreateWorld, Describe, Discover, WorldInfo
 from perdure.kernel.errors import Invalid, TooLarge, Unavailable, shown
+from perdure.kernel.fork_source import Pending
 from perdure.kernel.ids import (
     BatchId,
     CommandId,
@@ -23,6 +25,7 @@ from perdure.kernel.ids import (
     RunId,
     Seq,
     StorageId,
+    Tick,
     Token,
     WorldId,
     checked_id,
@@ -36,6 +39,7 @@ from perdure.kernel.places import WorldRef
 from perdure.kernel.records import WriterMode
 from perdure.kernel.status import CommandState, CommandStatus, StatusOf
 from perdure.kernel.view import Request
+from perdure.runtime.fork import Wish, fork
 from perdure.runtime.ports import Executes
 from perdure.runtime.steady import steadily
 
@@ -128,6 +132,30 @@ class Worlds:
             lease_ms=lease_ms,
         )
         return request.checked()
+
+    async def fork(
+        self,
+        world: str,
+        name: str,
+        *,
+        world_id: str | None = None,
+        pending: Pending = "copy",
+        at_tick: int | None = None,
+        every_ms: int | None = None,
+        by: Caller = LOCAL,
+    ) -> WorldInfo:
+        """Fork a world at its published tick, or return the fork made before under this id.
+
+        ``pending`` says whether the fork takes over the commands that are open. It ticks by
+        itself only if told how often.
+        Raises: Invalid kinds, NotFound, NameTaken, Conflict, NotPublished, TooManyPending,
+        NotResumable, CorruptLineage, WorldClosing, WorldDestroyed, WorldMoving, Contended.
+        """
+        run = self._new_run()
+        ref = self.ref(run if world_id is None else world_id)
+        tick = None if at_tick is None else Tick(at_tick)
+        wish = Wish(self.ref(world), ref.world, name, run, pending, tick, every_ms, by)
+        return await fork(self._authority, wish, pause=self._pause)
 
     async def describe(self, world: str) -> WorldInfo:
         """Tell what is known of a world. Raises NotFound."""

@@ -1,0 +1,164 @@
+"""Forking: a copy of a world enters its catalog in one commit, with all that was open in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from perdure.kernel import ranges
+from perdure.kernel.caller import LOCAL, Caller
+from perdure.kernel.create import Identity, WorldInfo, checked_every, described, scheduled
+from perdure.kernel.errors import Conflict
+from perdure.kernel.fork_source import Copy, Pending
+from perdure.kernel.forked import forked_key, spelled_pages
+from perdure.kernel.ids import NO_TICK, Instant, Partition, RunId, Tick
+from perdure.kernel.lineage import partition_of
+from perdure.kernel.pages import Page
+from perdure.kernel.records import Ancestor, Head, Name, World, manifest_key
+from perdure.kernel.view import Decision, Reads, View, Write
+from perdure.kernel.wake import UNREAD_MS, appended, woken
+
+
+@dataclass(frozen=True, slots=True)
+class FindFork:
+    """Return a fork that was made before, None if its id and name are free.
+
+    Raises: WorldDestroyed, Conflict, NameTaken; Contended beside a running creation.
+    """
+
+    identity: Identity
+    at_tick: Tick | None = None
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return Partition(f"{self.identity.ref.partition}#fork")
+
+    def reads(self) -> Reads:
+        return Reads(keys=self.identity.keys())
+
+    def decide(self, view: View, now: Instant) -> Decision[WorldInfo | None]:
+        return Decision(_known(view, self.identity, self.at_tick))
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """Bring a fork into its catalog: record, name, head, pages and first log entry at once.
+
+    The same id with the same identity (name, kind, parent) is a no-op.
+    Raises: WorldDestroyed, Conflict, NameTaken.
+    """
+
+    identity: Identity
+    copy: Copy
+    run: RunId
+    pending: Pending = "copy"
+    every_ms: int | None = None
+    by: Caller = LOCAL
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return self.identity.ref.catalog
+
+    def reads(self) -> Reads:
+        return Reads(keys=self.identity.keys())
+
+    def checked(self) -> Birth:
+        """Return self if id, name, kind and schedule are well formed. Raises Invalid kinds."""
+        self.identity.checked()
+        checked_every(self.every_ms)
+        return self
+
+    def decide(self, view: View, now: Instant) -> Decision[WorldInfo]:
+        known = _known(view, self.identity, None)
+        if known is not None:
+            return Decision(known)
+        ref, source = self.identity.ref, self.copy.head
+        world = self._world(now)
+        name = Name(partition=ref.catalog, name=world.name, world=ref.world)
+        pages = tuple(
+            Page(partition=ref.partition, name=page.name, spelled=page.spelled)
+            for page, _ in self.copy.pages
+        )
+        head, entry = appended(
+            self._head(),
+            "forked",
+            self._facts(world),
+            now,
+            payload=spelled_pages((page.name, held) for page, held in self.copy.pages),
+        )
+        head, upkeep = scheduled(view, head, ref, self.every_ms, now)
+        head, hints = woken(view, head, ref, Instant(now + UNREAD_MS))
+        others = (replace(record, partition=ref.partition) for record in self.copy.records)
+        writes: list[Write] = [world, name, entry, *pages, *others, *upkeep, *hints, head]
+        mark = manifest_key(partition_of(self.copy.world, source.published), source.published)
+        manifest = None if source.published == NO_TICK else view.peek(mark)
+        entities = 0 if manifest is None else manifest.entities
+        return Decision(described(world, head, entities), tuple(writes))
+
+    def _world(self, now: Instant) -> World:
+        source, published = self.copy.world, self.copy.head.published
+        # Also where it published nothing: the commands taken over are looked up there.
+        last = Ancestor(world=source.world, run=source.run, up_to=published)
+        return World(
+            partition=self.identity.ref.catalog,
+            storage=self.identity.ref.storage,
+            world=self.identity.ref.world,
+            name=self.identity.name,
+            kind=self.identity.kind,
+            run=self.run,
+            parent=source.world,
+            lineage=(*source.lineage, last),
+            created_at=now,
+            every_ms=self.every_ms,
+            app=source.app,
+        )
+
+    def _head(self) -> Head:
+        source = self.copy.head
+        dropped = self.pending == "drop"
+        return Head(
+            partition=self.identity.ref.partition,
+            published=source.published,
+            manifest_digest=source.manifest_digest,
+            next_sequence=source.next_sequence,
+            next_entity_id=source.next_entity_id,
+            cancelled_below=source.next_sequence if dropped else source.cancelled_below,
+            open_commands=sum(ranges.size(held) for _, held in self.copy.pages),
+            checkpoint=source.checkpoint,
+            required=source.required,
+            configured=source.configured,
+        )
+
+    def _facts(self, world: World) -> dict[str, Any]:
+        source, head = self.copy.world, self.copy.head
+        return {
+            "kind": world.kind,
+            "name": world.name,
+            "next_sequence": head.next_sequence,
+            "pending": self.pending,
+            "run": world.run,
+            "source": source.world,
+            "source_run": source.run,
+            "source_seq": head.seq,
+            "tick": None if head.published == NO_TICK else head.published,
+            "world": world.world,
+            **self.by.facts,
+        }
+
+
+def _known(view: View, identity: Identity, at_tick: Tick | None) -> WorldInfo | None:
+    known = identity.known(view)
+    if known is None or at_tick is None:
+        return known
+    entry = view.peek(forked_key(identity.ref.partition))
+    was = None if entry is None else entry.facts.get("tick")
+    if was != at_tick:
+        raise Conflict(
+            expected=f"world {identity.ref.world!r} as it was forked, at tick {was}",
+            found=f"tick {at_tick} asked for",
+        )
+    return known

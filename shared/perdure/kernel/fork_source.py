@@ -1,0 +1,293 @@
+"""A fork's source: a world read as of one moment, while it goes on undisturbed.
+
+The source is peeked and never conditioned on. Its open pages are found through their range and
+through the log since its last drain, and read again with its head; a head whose ``seq`` is still
+the one seen before the range was read proves that all of it held at one moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Literal
+
+from perdure.kernel import limits, ranges
+from perdure.kernel.batch import StoredBatch
+from perdure.kernel.errors import (
+    Conflict,
+    Contended,
+    NotFound,
+    NotPublished,
+    NotResumable,
+    TooManyPending,
+)
+from perdure.kernel.forked import Takeover
+from perdure.kernel.ids import (
+    NO_TICK,
+    Instant,
+    Partition,
+    Seq,
+    Tick,
+)
+from perdure.kernel.lineage import partition_of
+from perdure.kernel.log import LogEntry, log_key
+from perdure.kernel.pages import Page, PageEntry, page_key
+from perdure.kernel.places import PageName, WorldRef, after
+from perdure.kernel.ranges import Ranges
+from perdure.kernel.record import Record
+from perdure.kernel.records import Head, World, head_key, manifest_key, world_key
+from perdure.kernel.request import WorldRequest
+from perdure.kernel.upkeep import required_key
+from perdure.kernel.view import Decision, Key, Range, Reads, View
+from perdure.kernel.wake import check_active
+
+Pending = Literal["copy", "drop"]
+"""What becomes of the source's open commands: the fork has them too, or has none."""
+
+PAGES_MAX: Final = 60
+"""Pages with open commands that a fork copies: one commit writes them all, beside some ten
+records more, within COMMIT_ACTIONS_MAX."""
+
+FOUND_MAX: Final = 240
+"""Pages looked through for those with open commands: cancelled ones stay until their tick."""
+
+NAMED_ENTRIES: Final = 100
+"""Log entries of one look for pages."""
+
+CopiedRecord = Callable[[Partition], Key[Any]]
+
+COPIED_RECORDS: Final[tuple[CopiedRecord, ...]] = (required_key,)
+"""Keys of the records that a fork takes over as they are: a choice made for a world goes on."""
+
+Places = tuple[Partition, Seq]
+"""Where a batch was admitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A world as it was just before its pages were read."""
+
+    world: World
+    head: Head
+    names: frozenset[PageName]
+    """Pages that the range shows, and those that the last manifest named for another try."""
+
+    since: Seq
+    """What the log names behind this entry was seen by no drain of a published tick."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindSource(WorldRequest):
+    """Look at a world that is to be forked, and for pages with open commands.
+
+    Raises: NotFound, WorldClosing, WorldDestroyed, WorldMoving, WorldMoved, NotResumable,
+    TooManyPending.
+    """
+
+    @property
+    def stream(self) -> Partition:
+        return _beside(self.ref)
+
+    def _due(self) -> Range[Page]:
+        return Range(self.ref.partition, "due/", after("due/"), Page, limit=FOUND_MAX + 1)
+
+    def reads(self) -> Reads:
+        return Reads(peeks=(world_key(self.ref), head_key(self.ref.partition)))
+
+    def decide(self, view: View, now: Instant) -> Decision[Source]:
+        world = view.peek(world_key(self.ref))
+        head = view.peek(head_key(self.ref.partition))
+        if world is None or head is None:
+            raise NotFound(expected="a world that exists", found=f"no world {self.ref.world!r}")
+        check_active(head, self.ref)
+        if head.writer_mode != "resumable":
+            raise NotResumable(
+                expected="a world that others may go on with",
+                found=f"{self.ref.world!r} is {head.writer_mode}",
+            )
+        # Only now: what a range shows must be no older than the head.
+        names = {page.name for page in view.find(self._due())}
+        if len(names) > FOUND_MAX:
+            raise _too_many(f"more than {FOUND_MAX}, cancelled ones included")
+        partition = partition_of(world, head.published)
+        if head.published == NO_TICK or partition != self.ref.partition:
+            return Decision(Source(world, head, frozenset(names), Seq(0)))
+        manifest = view.peek(manifest_key(partition, head.published))
+        if manifest is None:
+            raise Contended(
+                expected=f"manifest {head.published}", found="none yet: its commit is running"
+            )
+        again = {each.again for each in manifest.outcomes if each.again is not None}
+        return Decision(Source(world, head, frozenset(names | again), manifest.drained_seq))
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPages(WorldRequest):
+    """List the pages that log entries name, ``first`` and ``last`` included.
+
+    Raises Contended for an entry that is not there yet.
+    """
+
+    first: Seq
+    last: Seq
+
+    @property
+    def stream(self) -> Partition:
+        return _beside(self.ref)
+
+    def _keys(self) -> tuple[Key[LogEntry], ...]:
+        numbers = range(self.first, self.last + 1)
+        return tuple(log_key(self.ref.partition, Seq(seq)) for seq in numbers)
+
+    def reads(self) -> Reads:
+        return Reads(peeks=self._keys())
+
+    def decide(self, view: View, now: Instant) -> Decision[frozenset[PageName]]:
+        names: set[PageName] = set()
+        for key in self._keys():
+            entry = view.peek(key)
+            if entry is None:
+                raise Contended(
+                    expected=f"log entry {key.sort}", found="none yet: its commit is running"
+                )
+            if entry.kind == "admitted":
+                names |= {PageName(t, p, first) for t, p, _, first in entry.facts["groups"]}
+            elif entry.kind == "forked":
+                names |= {name for name, _ in Takeover.of(entry).pages}
+        return Decision(frozenset(names))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A source's head, some of its pages and the records to be copied, all of one moment."""
+
+    head: Head
+    pages: tuple[Page, ...]
+    records: tuple[Record, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPages(WorldRequest):
+    """Read pages, as many as one snapshot takes, together with the head. Raises Contended."""
+
+    names: tuple[PageName, ...]
+
+    @property
+    def stream(self) -> Partition:
+        return _beside(self.ref)
+
+    def reads(self) -> Reads:
+        world = self.ref.partition
+        copied = (key_of(world) for key_of in COPIED_RECORDS)
+        pages = (page_key(world, name) for name in self.names)
+        return Reads(peeks=(head_key(world), *copied, *pages), snapshot=True)
+
+    def decide(self, view: View, now: Instant) -> Decision[Seen]:
+        world = self.ref.partition
+        head = view.peek(head_key(world))
+        if head is None:
+            raise NotFound(expected="a world that exists", found=f"no world {self.ref.world!r}")
+        pages = (view.peek(page_key(world, name)) for name in self.names)
+        records = (view.peek(key_of(world)) for key_of in COPIED_RECORDS)
+        return Decision(
+            Seen(
+                head,
+                tuple(page for page in pages if page is not None),
+                tuple(record for record in records if record is not None),
+            )
+        )
+
+
+READ_PAGES_MAX: Final = limits.LOAD_KEYS_MAX - 10
+"""Pages of one snapshot: there is room for the head and what else is copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadGroups:
+    """Tell which sequences each group of some batches has: at most LOAD_KEYS_MAX of them."""
+
+    places: tuple[Places, ...]
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return Partition(f"{self.places[0][0]}#fork")
+
+    def reads(self) -> Reads:
+        return Reads(peeks=tuple(log_key(*place) for place in self.places))
+
+    def decide(self, view: View, now: Instant) -> Decision[dict[Places, list[Ranges]]]:
+        found: dict[Places, list[Ranges]] = {}
+        for place in self.places:
+            entry = view.peek(log_key(*place))
+            if entry is None:
+                raise Contended(
+                    expected=f"the batch of log entry {place[1]}",
+                    found="none yet: its commit is running",
+                )
+            found[place] = StoredBatch.of(entry).group_ranges
+        return Decision(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What a fork takes over: its source at one moment, and what is open there, page by page."""
+
+    world: World
+    head: Head
+    pages: tuple[tuple[Page, Ranges], ...]
+    records: tuple[Record, ...]
+
+
+def batches_of(pages: tuple[Page, ...]) -> list[Places]:
+    """Return where the commands of some pages were admitted, each place once."""
+    return list(
+        dict.fromkeys(
+            (entry.world or page.partition, entry.seq) for page in pages for entry in page.entries
+        )
+    )
+
+
+def copied(world: World, seen: Seen, groups: dict[Places, list[Ranges]], pending: Pending) -> Copy:
+    """Put together what a fork takes over. Raises TooManyPending."""
+    pages: list[tuple[Page, Ranges]] = []
+    for page in seen.pages if pending == "copy" else ():
+        entries: list[PageEntry] = []
+        held: list[Ranges] = []
+        for entry in page.entries:
+            place = (entry.world or page.partition, entry.seq)
+            every = entry.open or groups[place][entry.group]
+            alive = ranges.from_sequence(every, seen.head.cancelled_below)
+            if not alive:
+                continue
+            held.append(alive)
+            entries.append(replace(entry, world=place[0]))
+        if entries:
+            taken = Page.of(page.partition, page.name, entries)
+            pages.append((taken, ranges.union(*held)))
+    if len(pages) > PAGES_MAX:
+        raise _too_many(str(len(pages)))
+    return Copy(world, seen.head, tuple(pages), seen.records)
+
+
+def check_tick(ref: WorldRef, head: Head, at_tick: Tick | None) -> None:
+    """Refuse a fork at any tick but the published one. Raises NotPublished, Conflict."""
+    if at_tick is None or at_tick == head.published:
+        return
+    of = NotPublished if at_tick > head.published else Conflict
+    found = "no tick yet" if head.published == NO_TICK else f"tick {head.published}"
+    raise of(
+        expected=f"the published tick of world {ref.world!r}, the only one that can be forked:"
+        f" {found}",
+        found=f"tick {at_tick} asked for",
+    )
+
+
+def _beside(ref: WorldRef) -> Partition:
+    """Name a line of its own for forks, so that they never stand in the source's."""
+    return Partition(f"{ref.partition}#fork")
+
+
+def _too_many(found: str) -> TooManyPending:
+    return TooManyPending(expected=f"at most {PAGES_MAX} pages of open commands", found=found)

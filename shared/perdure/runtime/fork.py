@@ -1,0 +1,140 @@
+"""Forks: find what a world holds at one moment, and bring its copy into the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from perdure.kernel import limits
+from perdure.kernel.caller import LOCAL, Caller
+from perdure.kernel.create import Identity, WorldInfo, checked_every
+from perdure.kernel.errors import Contended
+from perdure.kernel.fork import Birth, FindFork
+from perdure.kernel.fork_source import (
+    NAMED_ENTRIES,
+    READ_PAGES_MAX,
+    Copy,
+    FindSource,
+    NamedPages,
+    Pending,
+    Places,
+    ReadGroups,
+    ReadPages,
+    Seen,
+    Source,
+    batches_of,
+    check_tick,
+    copied,
+)
+from perdure.kernel.ids import RunId, Seq, Tick, WorldId
+from perdure.kernel.lineage import FindAncestors
+from perdure.kernel.places import PageName, WorldRef
+from perdure.kernel.ranges import Ranges
+from perdure.kernel.reading import FindWorld
+from perdure.runtime.ports import Executes
+
+T = TypeVar("T")
+
+FORK_TRIES: Final = 5
+"""Times a fork looks again because its source's log grew meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is asked for: a fork of ``source`` under a name, and an id chosen beforehand."""
+
+    source: WorldRef
+    world: WorldId
+    name: str
+    run: RunId
+    pending: Pending = "copy"
+    at_tick: Tick | None = None
+    every_ms: int | None = None
+    by: Caller = LOCAL
+
+    def identity(self, kind: str) -> Identity:
+        return Identity(
+            WorldRef(self.source.storage, self.world),
+            self.name,
+            kind,
+            "resumable",
+            self.source.world,
+        )
+
+
+async def fork(
+    authority: Executes, wish: Wish, *, pause: Callable[[float], Awaitable[None]]
+) -> WorldInfo:
+    """Fork a world at its published tick, or return the fork that was made under this id.
+
+    Raises: Invalid kinds, NotFound, NotPublished, Conflict, NameTaken, TooManyPending,
+    NotResumable, CorruptLineage, and what the status of either world says; Contended.
+    """
+    source = await authority.execute(FindWorld(wish.source))
+    identity = wish.identity(source.world.kind).checked()
+    checked_every(wish.every_ms)
+    known = await authority.execute(FindFork(identity, wish.at_tick))
+    if known is not None:
+        return known
+    copy = await copy_of(authority, wish.source, wish.pending, wish.at_tick, pause=pause)
+    birth = Birth(identity, copy, wish.run, wish.pending, wish.every_ms, wish.by)
+    return await authority.execute(birth)
+
+
+async def copy_of(
+    authority: Executes,
+    source: WorldRef,
+    pending: Pending,
+    at_tick: Tick | None,
+    *,
+    pause: Callable[[float], Awaitable[None]],
+) -> Copy:
+    """Read what a fork takes over, all of one moment. Raises Contended after a few tries."""
+    for attempt in range(FORK_TRIES):
+        if attempt:
+            await pause(0.005 * 2**attempt)
+        try:
+            found = await authority.execute(FindSource(source))
+            check_tick(source, found.head, at_tick)
+            await authority.execute(FindAncestors(found.world, found.head.published))
+            seen = await _seen(authority, source, found, pending)
+            groups = await _groups(authority, seen)
+        except Contended:
+            continue
+        return copied(found.world, seen, groups, pending)
+    raise Contended(
+        expected=f"world {source.world!r} to hold still for one look at it",
+        found=f"a log that grew {FORK_TRIES} times",
+    )
+
+
+async def _seen(authority: Executes, source: WorldRef, found: Source, pending: Pending) -> Seen:
+    """Read the open pages with the head. Raises Contended if they are not of one moment."""
+    head = found.head
+    names: set[PageName] = set()
+    if pending == "copy" and head.open_commands:
+        names |= found.names
+        for first in range(found.since + 1, head.seq + 1, NAMED_ENTRIES):
+            last = min(first + NAMED_ENTRIES - 1, head.seq)
+            names |= await authority.execute(NamedPages(source, Seq(first), Seq(last)))
+    parts: list[Seen] = []
+    for chunk in list(_chunks(sorted(names), READ_PAGES_MAX)) or [[]]:
+        part = await authority.execute(ReadPages(source, tuple(chunk)))
+        if part.head.seq != head.seq:
+            raise Contended(expected=f"head of seq {head.seq}", found=f"seq {part.head.seq}")
+        parts.append(part)
+    pages = tuple(page for part in parts for page in part.pages)
+    return Seen(parts[0].head, pages, parts[0].records)
+
+
+async def _groups(authority: Executes, seen: Seen) -> dict[Places, list[Ranges]]:
+    groups: dict[Places, list[Ranges]] = {}
+    for chunk in _chunks(batches_of(seen.pages), limits.LOAD_KEYS_MAX):
+        groups |= await authority.execute(ReadGroups(tuple(chunk)))
+    return groups
+
+
+def _chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
