@@ -16,9 +16,10 @@ import perdure
 from airspace.app import app
 from airspace.flights import real_day
 from airspace.replay import despawn_batches, spawn_batches
+from perdure.api.wiring import run_id
 from perdure.authority import system
 from perdure.authority.engine import Authority
-from perdure.kernel.ids import Holder, RunId, StorageId
+from perdure.kernel.ids import Holder, StorageId
 from perdure.kernel.operations import parsed_commands
 from perdure.lake.catalog import open_local
 from perdure.lake.iceberg import Lake
@@ -113,7 +114,7 @@ async def on_store(store, directory):
         name,
         app.registry,
         new_token=system.new_token,
-        new_run=lambda: RunId(system.new_token()),
+        new_run=lambda: run_id(system.now(), system.new_token()),
     )
     means = Means(authority, objects, app, system.now, system.new_token)
     try:

@@ -13,11 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 from perdure import App, Component, Spawn, Update
+from perdure.api.wiring import run_id
 from perdure.authority import system
 from perdure.authority.engine import Authority
 from perdure.authority.sqlite import SqliteStore
 from perdure.authority.store import Store
-from perdure.kernel.ids import Holder, RunId, StorageId
+from perdure.kernel.ids import Holder, StorageId
 from perdure.kernel.places import WorldRef
 from perdure.lake.objects import LocalObjects
 from perdure.runtime.tick import Means, Ticker
@@ -182,7 +183,7 @@ def wired(root: Path, store: Store, app: App) -> Storage:
         STORAGE,
         app.registry,
         new_token=system.new_token,
-        new_run=lambda: RunId(system.new_token()),
+        new_run=lambda: run_id(system.now(), system.new_token()),
     )
     return Storage(root, store, authority, worlds, app)
 
