@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from airspace.evenings import compared
 from airspace.evenings_picture import draw_evenings
 from airspace.flights import Flight, airborne_by_tick, real_day, served
 from airspace.twodays import FORK_ID, SOURCE_ID, TwoDays, run_both
-from airspace.whatif import Outcome, ran, who
+from airspace.whatif import Outcome, lines_of, ran, who
 from perdure.kernel.operations import parsed_commands
 from perdure.runtime.storage import Storage
 
@@ -201,6 +202,25 @@ async def test_both_evenings_are_drawn(morning_run, tmp_path):
     head = (tmp_path / "evenings.png").read_bytes()[:24]
     assert head[:8] == b"\x89PNG\r\n\x1a\n"
     assert struct.unpack(">II", head[16:24]) == (650, 360)
+
+
+async def test_the_report_tells_both_evenings_and_admits_what_differs(morning_run, tmp_path):
+    async with perdure.open(morning_run.as_uri(), app=app) as storage:
+        two = await both(storage)
+        found = await compared(two, last_tick=LAST)
+
+    told = Outcome(two, found, (Counter(applied=2), Counter(rejected=2)), 1.0, tmp_path, tmp_path)
+    torn = replace(told, compared=replace(found, is_same_before=False, missing=frozenset()))
+
+    lines = dict(lines_of(told))
+    assert told.differences == []
+    assert lines["until 01:00"] == f"{found.rows_before:,} rows, the same in both, row by row"
+    assert "source 2 applied; fork 2 rejected" in lines["inherited commands"]
+    assert torn.differences == [
+        "the worlds differ before the fork",
+        "not just the grounded are missing",
+    ]
+    assert "NOT the same in both" in dict(lines_of(torn))["until 01:00"]
 
 
 @pytest.mark.cloud
