@@ -17,11 +17,12 @@ import click
 import uvicorn
 
 from perdure.api.settings import local
-from perdure.api.wiring import made
+from perdure.api.wiring import catalog_path, made
 from perdure.kernel.errors import InvalidValue, StoreUnavailable
 from perdure.runtime.app import load_app
 from perdure_emulator import schedule, template
 from perdure_emulator.gateway import Gateway
+from perdure_emulator.issuer import Issuer, issuer
 from perdure_emulator.sandboxes import Runs, placed
 
 HOST: Final = "127.0.0.1"
@@ -69,21 +70,25 @@ def dev(root: Path, port: int, app: str | None, speed: float, template_path: Pat
     made(chosen)
     os.environ.update(chosen.environment())
     deployment = template.read(template_path or found_template())
+    trusted = issuer(catalog_path(chosen).parent)
     with _bound(port) as listening:
         # The server takes the first signal; one before it runs, or a second, ends at once.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: _end("interrupted"))
         # uvloop where it is installed: a third less time for each request.
         with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:
-            runner.run(serve(deployment, listening, speed=speed))
+            click.echo(f"for a token: perdure token --role operator --root {root}")
+            runner.run(serve(deployment, listening, trusted, speed=speed))
     click.echo("perdure has stopped; everything acknowledged is on disk")
 
 
-async def serve(deployment: template.Template, listening: socket.socket, *, speed: float) -> None:
+async def serve(
+    deployment: template.Template, listening: socket.socket, trusted: Issuer, *, speed: float
+) -> None:
     """Serve a deployment until a signal comes, then finish what was asked and close."""
     sandboxes = {name: placed(each) for name, each in deployment.functions.items()}
     config = uvicorn.Config(
-        Gateway(deployment, sandboxes),
+        Gateway(deployment, sandboxes, trusted),
         lifespan="off",
         ws="none",
         log_level="warning",

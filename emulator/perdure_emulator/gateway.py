@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final
 
 import click
+from pydantic_core import to_json
 
-from perdure.api.gateway import BODY_BYTES_MAX, http_event
+from perdure.api.gateway import BODY_BYTES_MAX, Answer, http_event
 from perdure.api.problems import internal, problem
 from perdure.kernel.errors import (
     NotFound,
@@ -23,6 +24,8 @@ from perdure.kernel.errors import (
     TooLarge,
     shown,
 )
+from perdure_emulator.authorizer import Denied, authorized
+from perdure_emulator.issuer import Issuer
 from perdure_emulator.sandboxes import Runs, TimedOut, request_id
 from perdure_emulator.template import Template
 
@@ -33,6 +36,8 @@ Send = Callable[[Message], Awaitable[None]]
 SECONDS_MAX: Final = 30.0
 """Longest an integration may take. Source: API Gateway HTTP API, integration timeout."""
 
+WELL_KNOWN: Final = "/.well-known/"
+
 _HOST: Final = r"(?:127(?:\.\d{1,3}){3}|localhost|\[::1\])(?::\d{1,5})?"
 _LOOPBACK_HOST: Final = re.compile(_HOST, re.ASCII | re.IGNORECASE)
 _LOOPBACK_ORIGIN: Final = re.compile(f"https?://{_HOST}", re.ASCII | re.IGNORECASE)
@@ -41,9 +46,10 @@ _LOOPBACK_ORIGIN: Final = re.compile(f"https?://{_HOST}", re.ASCII | re.IGNORECA
 class Gateway:
     """An ASGI application that does what API Gateway does in front of a function."""
 
-    def __init__(self, template: Template, sandboxes: Mapping[str, Runs]) -> None:
+    def __init__(self, template: Template, sandboxes: Mapping[str, Runs], issuer: Issuer) -> None:
         self._template = template
         self._sandboxes = sandboxes
+        self._issuer = issuer
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "the server speaks HTTP only"
@@ -62,11 +68,17 @@ class Gateway:
         self, scope: Message, headers: Mapping[str, str], body: bytes
     ) -> dict[str, Any]:
         method, path = scope["method"], scope["raw_path"].decode("ascii")
+        if method == "GET" and path.startswith(WELL_KNOWN):
+            return self._issued(path.removeprefix(WELL_KNOWN), headers)
         found = self._template.find(method, path)
         if found is None:
             asked = f"{method} {urllib.parse.unquote(path)}"
             return problem(NotFound(expected="a route of /openapi.json", found=asked)).event()
         route, parameters = found
+        try:
+            authorizer = authorized(route.authorization, headers, self._issuer)
+        except Denied as denied:
+            return denied.reply
         sandbox = self._sandboxes[route.function]
         event = http_event(
             method,
@@ -80,7 +92,13 @@ class Gateway:
                 name: urllib.parse.unquote(value) for name, value in parameters.items()
             },
             at_ms=time.time_ns() // 1_000_000,
+            authorizer=authorizer,
         )
+        return await self._invoked(sandbox, event, method)
+
+    async def _invoked(
+        self, sandbox: Runs, event: Mapping[str, Any], method: str
+    ) -> dict[str, Any]:
         seconds_max = min(SECONDS_MAX, sandbox.function.timeout_seconds)
         try:
             return await sandbox.invoke(event, seconds_max=seconds_max)
@@ -92,6 +110,18 @@ class Gateway:
         except Exception as error:  # noqa: BLE001  # API Gateway answers for any failed function
             click.echo(f"perdure: {sandbox.function.name} failed: {error!r}", err=True)
             return internal().event()
+
+    def _issued(self, document: str, headers: Mapping[str, str]) -> dict[str, Any]:
+        """Answer as the issuer of the tokens would, at its own address."""
+        found: dict[str, Any]
+        if document == "jwks.json":
+            found = self._issuer.keys()
+        elif document == "openid-configuration":
+            found = self._issuer.discovery(f"http://{headers['host']}")
+        else:
+            known = "jwks.json or openid-configuration"
+            return problem(NotFound(expected=known, found=document)).event()
+        return Answer(200, to_json(found)).event()
 
 
 def _timed_out(method: str, seconds: float) -> PerdureError:

@@ -15,6 +15,11 @@ from perdure.kernel.errors import InvalidValue
 TIMEOUT_SECONDS: Final = 3
 """Time of a function that does not say. Source: AWS Lambda, default timeout."""
 
+JWT: Final = "JWT"
+IAM: Final = "AWS_IAM"
+OPEN: Final = "NONE"
+"""Of a route that does not say. Source: AWS::ApiGatewayV2::Route, AuthorizationType."""
+
 _RATE: Final = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 _SECONDS: Final = {"minute": 60, "hour": 3_600, "day": 86_400}
 _IN_BRACES: Final = re.compile(r"\$\{(\w+)\}")
@@ -44,6 +49,8 @@ class HttpRoute:
     method: str
     segments: tuple[str, ...]
     function: str
+    authorization: str = OPEN
+    """Who is let in: JWT, AWS_IAM, or NONE for everybody, as API Gateway spells it."""
 
     def match(self, method: str, segments: tuple[str, ...]) -> dict[str, str] | None:
         """Return the path parameters if this is the route of a request."""
@@ -120,7 +127,20 @@ def _routes(resources: Mapping[str, Any]) -> Iterator[HttpRoute]:
             method, path = key.split(" ")
             integration = _named(resource["Properties"]["Target"])
             function = _named(resources[integration]["Properties"]["IntegrationUri"])
-            yield HttpRoute(key, method, tuple(path.split("/")), function)
+            kind = _authorization(resources, resource["Properties"])
+            yield HttpRoute(key, method, tuple(path.split("/")), function, kind)
+
+
+def _authorization(resources: Mapping[str, Any], route: Mapping[str, Any]) -> str:
+    """Return who is let in by a route. Raises InvalidValue for what the emulator cannot check."""
+    kind = str(route.get("AuthorizationType", OPEN))
+    if kind == JWT:
+        kind = resources[_named(route["AuthorizerId"])]["Properties"]["AuthorizerType"]
+    if kind not in {JWT, IAM, OPEN}:
+        raise InvalidValue(
+            expected=f"{route['RouteKey']} to be authorized by {JWT}, {IAM} or {OPEN}", found=kind
+        )
+    return kind
 
 
 def _named(reference: Any) -> str:

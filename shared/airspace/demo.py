@@ -20,7 +20,7 @@ from airspace.client import HttpClient, Problem
 from airspace.course import WORLD_ID, Course, run_day
 from airspace.flights import TICKS, Day, Flight, airborne_by_tick, real_day, served
 from airspace.picture import Sightings, clock, draw
-from airspace.processes import emulator, read_back
+from airspace.processes import emulator, read_back, token
 from airspace.report import Bars, Outcome, table_of
 from perdure import PerdureError, Unavailable
 
@@ -114,7 +114,7 @@ def shown(root: Path, console: Console) -> Outcome:
     began = time.perf_counter()
     with Bars(console) as bars:
         with emulator(root) as address:
-            course = over_http(address, day.flights, bars)
+            course = over_http(address, token(root), day.flights, bars)
         bars("read", 0, None)
         reading = time.perf_counter()
         sightings = read_back(root, WORLD_ID)
@@ -130,10 +130,13 @@ def shown(root: Path, console: Console) -> Outcome:
     )
 
 
-def over_http(address: str, flights: Sequence[Flight], bars: Bars) -> Course:
+def over_http(address: str, bearer: str, flights: Sequence[Flight], bars: Bars) -> Course:
     """Run the course of the day against the emulator at ``address``."""
     with httpx.Client(
-        base_url=address, timeout=httpx.Timeout(REQUEST_SECONDS, connect=10), trust_env=False
+        base_url=address,
+        headers={"Authorization": f"Bearer {bearer}"},
+        timeout=httpx.Timeout(REQUEST_SECONDS, connect=10),
+        trust_env=False,
     ) as http:
         client = HttpClient(http, pause=time.sleep)  # noqa: TID251 (wiring: the real clock)
         return run_day(client, flights, watch=bars, now=time.perf_counter)

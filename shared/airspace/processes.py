@@ -60,6 +60,30 @@ def emulator(root: Path, *, command: tuple[str, ...] = PERDURE) -> Iterator[str]
             stop(process)
 
 
+def token(root: Path, *, command: tuple[str, ...] = PERDURE) -> str:
+    """Return a token that the emulator over ``root`` accepts for a day. Raises Problem."""
+    made = subprocess.run(  # noqa: S603 (our own command, no shell)
+        [
+            *command,
+            "token",
+            "--role",
+            "admin",
+            "--actor",
+            "demo",
+            "--ttl",
+            "1d",
+            "--root",
+            str(root),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if made.returncode != 0:
+        raise Problem("no_token", last_line(made.stderr or made.stdout))
+    return made.stdout.strip()
+
+
 def announced(output: IO[str], log: IO[str]) -> str | None:
     """Return the address that the emulator prints when it listens; None if it ends before."""
     for line in output:

@@ -17,7 +17,7 @@ from tests.airspace.test_world import airborne_in_the_file
 import perdure
 from airspace.app import app
 from airspace.course import WORLD_ID
-from airspace.processes import ADDRESS, LOG_FILE
+from airspace.processes import ADDRESS, LOG_FILE, token
 from perdure.kernel import ranges
 from perdure.kernel.ids import Tick
 from perdure.kernel.reading import FindManifests
@@ -32,7 +32,6 @@ def demo(root: Path) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(["shared", "emulator"])},
     )
 
 
@@ -52,9 +51,10 @@ def address_in(root: Path) -> str | None:
     return found and found.group()
 
 
-def published(address: str) -> int:
+def published(address: str, bearer: str) -> int:
+    headers = {"Authorization": f"Bearer {bearer}"}
     try:
-        info = httpx.get(f"{address}/v1/worlds/{WORLD_ID}").json()
+        info = httpx.get(f"{address}/v1/worlds/{WORLD_ID}", headers=headers).json()
     except httpx.TransportError:
         return -1
     return info.get("published_tick") or -1
@@ -69,10 +69,14 @@ def emulator_of(root: Path) -> int:
     raise AssertionError("no emulator is running")
 
 
-async def test_kill_9_in_the_middle_of_the_day_loses_nothing_and_repeats_nothing(tmp_path):
+async def test_kill_9_in_the_middle_of_the_day_loses_nothing_and_repeats_nothing(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["shared", "emulator"]))
     first = demo(tmp_path)
     address = eventually(lambda: address_in(tmp_path))
-    eventually(lambda: published(address) >= 400)
+    bearer = token(tmp_path)
+    eventually(lambda: published(address, bearer) >= 400)
 
     os.kill(emulator_of(tmp_path), signal.SIGKILL)
     told, _ = first.communicate(timeout=60)

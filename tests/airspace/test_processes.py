@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from airspace.client import Problem
-from airspace.processes import LOG_FILE, emulator, read_back
+from airspace.processes import LOG_FILE, emulator, read_back, token
 
 
 def program(folder: Path, text: str) -> tuple[str, ...]:
@@ -91,6 +91,22 @@ def test_an_emulator_that_does_not_start_is_reported_with_its_last_words(tmp_pat
         emulator(tmp_path, command=failing),
     ):
         pytest.fail("it listens")
+
+
+def test_a_token_is_asked_of_the_command_line(tmp_path):
+    said = program(tmp_path, "import sys; print(*sys.argv[1:])")
+
+    words = token(tmp_path, command=said).split()
+
+    assert words[:3] == ["token", "--role", "admin"]
+    assert words[-2:] == ["--root", str(tmp_path)]
+
+
+def test_a_token_that_is_not_given_is_reported(tmp_path):
+    failing = program(tmp_path, "import sys; sys.exit('expected a storage; found none')")
+
+    with pytest.raises(Problem, match="expected a storage; found none"):
+        token(tmp_path, command=failing)
 
 
 QUERY = """

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -55,6 +55,8 @@ class Caller:
 
     sandbox: Sandbox[Any]
     context: Context = field(default_factory=Context)
+    authorizer: dict[str, Any] | None = field(default_factory=lambda: bearer("admin"))
+    """What API Gateway's authorizer found out."""
 
     def __call__(
         self,
@@ -74,11 +76,18 @@ class Caller:
             headers={name.replace("_", "-"): value for name, value in headers.items()},
             body=raw.encode() if isinstance(raw, str) else raw,
             request_id="request-1",
+            authorizer=self.authorizer,
         )
         reply = self.sandbox.handler(json.loads(json.dumps(event)), self.context)
         assert set(reply) == {"statusCode", "headers", "body", "isBase64Encoded"}
         decoded = reply["body"] if reply["isBase64Encoded"] else json.loads(reply["body"])
         return Reply(reply["statusCode"], reply["headers"], decoded)
+
+
+def bearer(role: str, actor: str = "ann", **claims: str) -> dict[str, Any]:
+    """What API Gateway makes of a good token: all claims are text."""
+    spelled = {"sub": actor, "role": role, "iss": "https://issuer", "exp": "1893456000", **claims}
+    return {"jwt": {"claims": spelled, "scopes": None}}
 
 
 @dataclass
@@ -88,6 +97,10 @@ class Rig:
     store: MemoryStore
     caller: Caller
     pauses: list[float]
+
+    def as_(self, role: str, actor: str = "ann", **claims: str) -> Caller:
+        """Return a caller with a token of another role."""
+        return replace(self.caller, authorizer=bearer(role, actor, **claims))
 
     def snapshot(self) -> dict[Any, Any]:
         """Return every record with its version."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import boto3
 import pytest
-from tests.api.rig import Caller, Context, spawn
+from tests.api.rig import Caller, Context, bearer, spawn
 from tests.support.ministack import account
 
 from perdure.authority.dynamodb_wire import table_definition
@@ -182,7 +182,11 @@ def test_handler_files_are_json_in_and_json_out(on_sqlite):
         "rawPath": "/healthz",
         "rawQueryString": "",
         "headers": {"host": "id.execute-api.us-east-1.amazonaws.com"},
-        "requestContext": {"http": {"method": "GET", "path": "/healthz"}, "stage": "$default"},
+        "requestContext": {
+            "authorizer": bearer("viewer"),
+            "http": {"method": "GET", "path": "/healthz"},
+            "stage": "$default",
+        },
         "isBase64Encoded": False,
     }
 

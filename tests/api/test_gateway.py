@@ -7,6 +7,7 @@ import base64
 import pytest
 from tests.api.rig import Context
 
+from perdure.api.access import TRUSTED
 from perdure.api.gateway import REPLY_BYTES_MAX, Answer, Request, http_event, spelled_path
 from perdure.kernel.errors import InvalidJson, TooLarge
 
@@ -45,11 +46,11 @@ RECORDED = {
     "stageVariables": {"stageVariable1": "value1", "stageVariable2": "value2"},
 }
 ONLY_THERE = {"stageVariables"}
-ONLY_IN_ITS_CONTEXT = {"authentication", "authorizer"}
+ONLY_IN_ITS_CONTEXT = {"authentication"}
 
 
 def test_recorded_event_is_read():
-    request = Request.of(RECORDED, Context(remaining_ms=9_000))
+    request = Request.of(RECORDED, Context(remaining_ms=9_000), TRUSTED)
 
     assert request.method == "POST"
     assert request.query == {"parameter1": "value1,value2", "parameter2": "value"}
@@ -73,6 +74,7 @@ def test_shaped_event_has_the_parts_of_a_recorded_one():
         request_id="id",
         path_parameters={"parameter1": "value1"},
         at_ms=1583348638390,
+        authorizer=RECORDED["requestContext"]["authorizer"],
     )
 
     assert shaped.keys() == RECORDED.keys() - ONLY_THERE
@@ -112,14 +114,14 @@ def test_body_travels_as_text_or_as_base64(content_type, body, is_base64):
     )
 
     assert event["isBase64Encoded"] == is_base64
-    assert Request.of(event, Context()).body == body
+    assert Request.of(event, Context(), TRUSTED).body == body
 
 
 def test_body_that_claims_to_be_base64_and_is_not_is_refused():
     event = {**RECORDED, "body": "%%%", "isBase64Encoded": True}
 
     with pytest.raises(InvalidJson):
-        Request.of(event, Context())
+        Request.of(event, Context(), TRUSTED)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from tests.api.rig import Caller, Context, sandbox_on, spawn
+from tests.api.rig import Caller, Context, bearer, sandbox_on, spawn
 
 from perdure.api import faces, models
 from perdure.api.gateway import REPLY_BYTES_MAX, http_event
@@ -181,7 +181,8 @@ def test_log_is_read_behind_a_place(call, harbour):
     (entry,) = page.body["entries"]
     assert (entry["seq"], entry["kind"], entry["facts"]["batch"]) == (2, "admitted", "a")
     assert entry["payload"]["commands"] == [spawn()]
-    assert entry["payload"]["origin"] == "http"
+    assert entry["payload"]["origin"] == entry["facts"]["origin"] == "gateway"
+    assert entry["payload"]["principal"] == entry["facts"]["actor"] == "ann"
     assert page.body["next"] == 2
 
 
@@ -297,9 +298,16 @@ def test_body_in_base64_is_read_like_any_other(rig, harbour):
     assert reply.status == 202
 
 
-def _event(path, body):
-    return http_event("POST", path, headers={}, body=json.dumps(body).encode(), request_id="r")
+def _event(path, body, role="admin"):
+    return http_event(
+        "POST",
+        path,
+        headers={},
+        body=json.dumps(body).encode(),
+        request_id="r",
+        authorizer=bearer(role),
+    )
 
 
 def _submission(batch):
-    return _event(COMMANDS, {"commands": [spawn()], "batch_id": batch})
+    return _event(COMMANDS, {"commands": [spawn()], "batch_id": batch}, role="player")

@@ -66,18 +66,20 @@ def test_unknown_command_is_used_wrongly(perdure):
 
 def test_same_words_work_on_an_address(perdure, tmp_path):
     with deployed(tmp_path / "root") as running:
-        there = ("--url", str(running.http.base_url))
+        made = perdure("token", "--role", "admin", "--ttl", "5m", "--root", tmp_path / "root")
+        there = ("--url", str(running.http.base_url), "--token", made.out.strip())
         spawn = {"operation": "spawn", "components": {"Position": {"x": 1.0, "y": 0.0}}}
 
-        made = perdure("world", "create", "harbour", "--world-id", "h/2", *there)
-        assert made.exit_code == 1
+        bad = perdure("world", "create", "harbour", "--world-id", "h/2", *there)
         perdure("world", "create", "harbour", "--world-id", "h 2", *there)
         perdure("submit", "h 2", "-", *there, stdin=json.dumps([spawn] * 3))
         ran = perdure("tick", "h 2", "--ticks", 2, "--json", *there)
         rows = perdure("query", "h 2", "--components", "Position", "--json", *there)
         landed = perdure("land", "--json", *there)
         refused = perdure("world", "show", "nowhere", *there)
+        nobody = perdure("worlds", *there[:2])
 
+    assert (bad.exit_code, nobody.exit_code) == (1, 1)
     assert ran.json == {
         "published_tick": 1,
         "ticks": 2,
@@ -88,3 +90,6 @@ def test_same_words_work_on_an_address(perdure, tmp_path):
     assert [row["entity_id"] for row in rows.json["rows"]] == [1, 2, 3]
     assert landed.json["rows"] == 6
     assert (refused.exit_code, refused.err.count("\n")) == (1, 1)
+    assert (nobody.exit_code, nobody.err.count("\n")) == (1, 1)
+    assert nobody.err.startswith("perdure: unauthenticated: ")
+    assert "PERDURE_TOKEN" in nobody.err

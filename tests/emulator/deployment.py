@@ -6,12 +6,16 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
+
+from perdure_emulator.issuer import Issuer, issuer
 
 ROOT = Path(__file__).parents[2]
 APP = "tests.emulator.harbour:app"
@@ -31,12 +35,26 @@ class Deployment:
 
     process: subprocess.Popen[str]
     http: httpx.Client
+    """Asks with the token of an admin."""
+    root: Path
 
     def stop(self, signal: int) -> tuple[int, str, str]:
         """Send a signal and return the exit code and what was printed since it listened."""
         self.process.send_signal(signal)
         out, err = self.process.communicate(timeout=START_SECONDS)
         return self.process.returncode, out, err
+
+
+def key_of(root: Path) -> Issuer:
+    """The issuer of an emulator over ``root`` that runs, or has run."""
+    return issuer(root / "default")
+
+
+def bearer(root: Path, role: str, actor: str = "ann", **changed: Any) -> dict[str, str]:
+    """The header that carries a good token."""
+    given = {"tenant": "default", "now_seconds": int(time.time()), "seconds": 3_600, **changed}
+    token = key_of(root).token(actor=actor, role=role, **given)
+    return {"Authorization": f"Bearer {token}"}
 
 
 @contextmanager
@@ -51,11 +69,16 @@ def deployed(root: Path, *options: str) -> Iterator[Deployment]:
         text=True,
     ) as process:
         try:
-            said = process.stdout.readline()
-            found = ADDRESS.fullmatch(said)
+            said = process.stdout.readline() + process.stdout.readline()
+            found = ADDRESS.search(said)
             assert found, said + process.stderr.read()
-            with httpx.Client(base_url=found[1], timeout=START_SECONDS, trust_env=False) as http:
-                yield Deployment(process, http)
+            with httpx.Client(
+                base_url=found[1],
+                headers=bearer(root, "admin"),
+                timeout=START_SECONDS,
+                trust_env=False,
+            ) as http:
+                yield Deployment(process, http, root)
         finally:
             process.kill()
 

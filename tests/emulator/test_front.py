@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import httpx
 import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from tests.emulator.deployment import ROOT
 
 from perdure_emulator.gateway import Gateway
+from perdure_emulator.issuer import Issuer
 from perdure_emulator.sandboxes import TimedOut
 from perdure_emulator.template import read
 
@@ -32,12 +35,37 @@ class Function:
         return {"statusCode": 200, "headers": {}, "body": "{}"}
 
 
-def asked(method, path, *, late=False, **headers):
+SMALL_TEMPLATE = """
+Resources:
+  ApiFunction:
+    Type: AWS::Serverless::Function
+    Properties: {{ CodeUri: functions/api }}
+  Integration:
+    Type: AWS::ApiGatewayV2::Integration
+    Properties: {{ IntegrationUri: !GetAtt ApiFunction.Arn }}
+  Route:
+    Type: AWS::ApiGatewayV2::Route
+    Properties: {{ RouteKey: GET /v1/worlds, Target: !Sub "integrations/${{Integration}}", {authorization} }}
+"""
+
+ISSUER = Issuer(generate_private_key(public_exponent=65_537, key_size=2_048))
+
+
+def token(**changed):
+    given = {"actor": "ann", "role": "player", "tenant": "default", "seconds": 60}
+    return ISSUER.token(**{**given, "now_seconds": int(time.time()), **changed})
+
+
+def asked(method, path, *, late=False, authorization=None, template=TEMPLATE, **headers):
     """The answer of a gateway, and the events that reached its functions."""
-    functions = {name: Function(each, late=late) for name, each in TEMPLATE.functions.items()}
+    if authorization is None:
+        authorization = f"Bearer {token()}"
+    if authorization:
+        headers["authorization"] = authorization
+    functions = {name: Function(each, late=late) for name, each in template.functions.items()}
 
     async def send():
-        front = httpx.ASGITransport(Gateway(TEMPLATE, functions))
+        front = httpx.ASGITransport(Gateway(template, functions, ISSUER))
         async with httpx.AsyncClient(transport=front, base_url="http://127.0.0.1:8337") as http:
             return await http.request(method, path, headers=headers)
 

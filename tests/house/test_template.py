@@ -156,7 +156,18 @@ def test_routes_are_the_published_ones_and_none_is_open(resources):
     }
 
     assert targets == ROUTES
-    assert {route["AuthorizationType"] for route in routes} == {"AWS_IAM"}
+    (authorizer,) = of_type(resources, "AWS::ApiGatewayV2::Authorizer")
+    assert {route["AuthorizationType"] for route in routes} == {"JWT"}
+    assert [route["AuthorizerId"] for route in routes] == [{"Ref": authorizer}] * len(routes)
+
+
+def test_tokens_are_those_of_the_issuer_for_the_audience_that_a_deployment_names(resources):
+    (authorizer,) = of_type(resources, "AWS::ApiGatewayV2::Authorizer").values()
+
+    assert authorizer["Properties"]["AuthorizerType"] == "JWT"
+    assert authorizer["Properties"]["IdentitySource"] == ["$request.header.Authorization"]
+    trusted = authorizer["Properties"]["JwtConfiguration"]
+    assert trusted == {"Issuer": {"Ref": "Issuer"}, "Audience": {"Ref": "Audience"}}
 
 
 def test_each_route_is_answered_by_one_function():

@@ -18,7 +18,7 @@ from perdure.kernel.errors import (
     WorldMoved,
     WorldMoving,
 )
-from perdure.kernel.ids import BatchId, CommandId, Holder, Sequence, WorldId
+from perdure.kernel.ids import BatchId, CommandId, Holder, Instant, Sequence, WorldId
 from perdure.kernel.operations import Spawn
 from perdure.kernel.places import MINUTE_MS, PageName, WorldRef
 from perdure.kernel.records import batch_key, command_key, head_key
@@ -26,6 +26,8 @@ from perdure.kernel.records import batch_key, command_key, head_key
 
 def test_a_batch_is_one_commit_of_a_few_records():
     world = World()
+    world.change(lambda head: replace(head, wake_at=None))
+    world.paper.now = Instant(world.paper.now + 600_000)
     before = set(world.paper.stored)
 
     receipts = world.receipts(due(), Spawn(Tag()), due(tick=3), Spawn(Tag(), tick=3), batch="b")

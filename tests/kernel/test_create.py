@@ -38,7 +38,9 @@ def test_a_world_enters_its_catalog_with_name_head_and_first_log_entry():
     assert (info.world_id, info.name, info.kind, info.run_id) == ("w", "harbour", "port", "run-1")
     assert (info.status, info.published_tick, info.next_tick) == ("active", None, 0)
     assert (info.pending_commands, info.entities, info.stalled) == (0, 0, False)
-    assert [key.sort.split("/")[0] for key in paper.stored] == ["world", "name", "log", "head"]
+    minute = f"{(paper.now + 60_000) // MINUTE_MS:019d}"
+    sorts = [key.sort.split("/")[0] for key in paper.stored]
+    assert sorts == ["world", "name", "log", minute, "head"]
 
 
 @pytest.mark.parametrize(
@@ -129,14 +131,15 @@ def test_ids_name_and_schedule_are_checked(request_, verdict):
     assert found == verdict
 
 
-def test_a_scheduled_world_is_woken_for_its_first_tick():
+@pytest.mark.parametrize(("every_ms", "wake_ms"), [(10_000, 10_000), (90_000, 60_000)])
+def test_a_scheduled_world_is_woken_for_its_first_tick_or_to_be_read(every_ms, wake_ms):
     paper = Paper()
 
-    info = paper.ask(creation(every_ms=90_000))
+    info = paper.ask(creation(every_ms=every_ms))
 
     ref = WorldRef(WORLD.storage, info.world_id)
-    at = paper.now + 90_000
-    assert paper.held(schedule_key(ref.partition)).next_at == at
+    at = paper.now + wake_ms
+    assert paper.held(schedule_key(ref.partition)).next_at == paper.now + every_ms
     assert paper.held(head_key(ref.partition)).wake_at == at
     hint = paper.held(Key(ref.wake, wake_sort(at, ref), Wake))
     assert (hint.world, hint.at // MINUTE_MS) == ("w", at // MINUTE_MS)

@@ -31,6 +31,8 @@ from perdure.kernel.errors import (
     WorldMoving,
 )
 from perdure.kernel.ids import Epoch, Holder, Instant, RunId, Seq, WorldId
+from perdure.kernel.landing import AUDIT
+from perdure.kernel.records import head_key
 from perdure.kernel.rest import ReadAgenda, Rest
 from perdure.kernel.upkeep import Consumer, Required
 
@@ -298,6 +300,8 @@ def test_the_schedule_of_a_world_that_ends_is_quiet_and_no_hint_is_left():
     close = paper.ask(replace(begin(), ref=other))
     paper.ask(MarkTold(other, close.epoch))
     paper.ask(FinishDestroy(other, close.epoch))
+    seq = paper.held(head_key(other.partition)).seq
+    paper.put(Consumer(partition=other.partition, name=AUDIT, seq=seq))
     paper.now = Instant(paper.now + 600_000)
 
     agenda = paper.ask(ReadAgenda(other))

@@ -21,6 +21,7 @@ from perdure.kernel.ids import (
     WorldId,
 )
 from perdure.kernel.landing import (
+    AUDIT,
     CONSUMER,
     INTENT_RECORDS_MAX,
     FinishIntent,
@@ -268,3 +269,60 @@ def test_the_largest_intent_fits_one_commit():
 def test_records_come_back_as_they_were_written():
     for record in (head(3, BOB, 5, B1, B2), OPEN, head(0, None, 0)):
         assert type(record).read(LANDING, record.key.sort, record.body()) == record
+
+
+# ---------------------------------------------------------------- the lane of the audit
+
+AUDIT_LANE = landing_partition(S, AUDIT)
+
+
+def audited(world: WorldId, seq: int) -> Consumer:
+    return Consumer(partition=WorldRef(S, world).partition, name=AUDIT, seq=Seq(seq))
+
+
+@pytest.mark.parametrize(
+    ("known", "request_parts", "verdict"),
+    [
+        ([], (part(W, 1, 6, seq=6),), "opened"),
+        ([audited(W, 3)], (part(W, 4, 6, seq=6),), "opened"),
+        # a fork's log begins with its own first entry
+        ([world(V, forked_at=9)], (part(V, 1, 2, seq=2),), "opened"),
+        # how far it has landed is another matter
+        ([mark(W, 3), audited(W, 1)], (part(W, 2, 6, seq=6),), "opened"),
+        ([], (part(W, 0, 6, seq=6),), StaleWriter),
+        ([], (part(W, 2, 6, seq=6),), StaleWriter),
+        ([audited(W, 4)], (part(W, 4, 6, seq=6),), StaleWriter),
+        ([audited(W, 3)], (part(W, 5, 6, seq=6),), StaleWriter),
+    ],
+)
+def test_an_intent_of_the_audit_opens_only_right_behind_the_last_entry_read(
+    known, request_parts, verdict
+):
+    fence = replace(head(), partition=AUDIT_LANE)
+    request = OpenIntent(S, Epoch(1), LEASE, B1, request_parts, (), AUDIT)
+
+    if isinstance(verdict, str):
+        intent = request.decide(view_of(fence, *known), NOW).reply
+        assert (intent.partition, intent.parts) == (AUDIT_LANE, request_parts)
+    else:
+        with pytest.raises(verdict):
+            request.decide(view_of(fence, *known), NOW)
+
+
+def test_finishing_an_intent_of_the_audit_moves_its_own_watermark_only():
+    intent = Intent(partition=AUDIT_LANE, batch=B1, parts=(part(W, 4, 6, seq=6),), tables=())
+    fence = replace(head(intent=B1), partition=AUDIT_LANE)
+    view = view_of(fence, intent, audited(W, 3), mark(W, 3))
+
+    writes = FinishIntent(S, Epoch(1), LEASE, intent, AUDIT).decide(view, NOW).writes
+
+    moved = replace(head(finished=B1), partition=AUDIT_LANE)
+    assert writes == (moved, Removed(intent.key), audited(W, 6))
+
+
+def test_the_two_lanes_have_fences_of_their_own():
+    landing = head(4, BOB, NOW + LEASE)
+
+    grip = TakeLandingFence(S, ANN, LEASE, AUDIT).decide(view_of(landing), NOW).reply
+
+    assert grip.epoch == 1

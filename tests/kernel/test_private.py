@@ -22,11 +22,13 @@ from perdure.kernel.errors import (
 )
 from perdure.kernel.fence import ReleaseFence, TakeFence
 from perdure.kernel.ids import Holder, RunId
+from perdure.kernel.landing import AUDIT
 from perdure.kernel.listing import SHOWS, is_shown
 from perdure.kernel.private import Retire
 from perdure.kernel.records import World as Identity
 from perdure.kernel.records import head_key, world_key
 from perdure.kernel.rest import ReadAgenda, Rest
+from perdure.kernel.upkeep import Consumer
 
 pytestmark = pytest.mark.lifecycle
 
@@ -171,6 +173,7 @@ def test_a_hint_stays_until_an_abandoned_world_is_destroyed():
     world.paper.ask(Rest(WORLD, world.hints[0].sort))
     kept = len(world.hints)
     world.paper.ask(RETIRE)
+    world.paper.put(Consumer(partition=WORLD.partition, name=AUDIT, seq=world.head.seq))
     later(world, 2 * LEASE)
     for hint in world.hints:
         world.paper.ask(Rest(WORLD, hint.sort))

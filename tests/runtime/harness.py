@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from perdure import App, Component
 from perdure.authority.engine import Authority
@@ -12,6 +12,7 @@ from perdure.authority.memory import MemoryStore
 from perdure.kernel.ids import Holder, Instant, RunId, StorageId, Token
 from perdure.kernel.places import WAKE_SHARDS
 from perdure.kernel.rest import Wakes
+from perdure.kernel.view import Decision, Reads
 from perdure.lake.objects import LocalObjects
 from perdure.runtime.run import run_due, run_ticks
 from perdure.runtime.tick import Means, Ticker
@@ -45,6 +46,25 @@ class Clock:
 
     def advance(self, ms: int) -> None:
         self.time += ms
+
+
+@dataclass(frozen=True)
+class Written:
+    """A request that writes one record, whatever it says."""
+
+    record: Any
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self):
+        return self.record.partition
+
+    def reads(self):
+        return Reads(keys=(self.record.key,))
+
+    def decide(self, view, now):
+        view.get(self.record.key)
+        return Decision(None, (self.record,))
 
 
 async def no_pause(_: float) -> None:
@@ -108,6 +128,10 @@ class Harness:
             to_tick=to_tick,
             deadline=Instant(self.clock.time + 600_000),
         )
+
+    async def put(self, record):
+        """Write one record, as if by whoever it belongs to."""
+        await self.authority.execute(Written(record))
 
     async def hints(self):
         """Return every wake hint there is."""

@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.support.authority import FakeAuthority
 from tests.support.day import BOTH, ONLY, a_day, expected
 from tests.support.place import Place
+from tests.support.steps import Died, DyingAuthority, Steps, dying_catalog
 from tests.support.worlds import (
     STORAGE,
     Published,
@@ -37,58 +36,6 @@ from perdure.lake.iceberg import Lake
 from perdure.lake.segment import Origin
 from perdure.runtime import land as land_module
 from perdure.runtime.land import Bounds, Landed, Landing
-
-
-class Died(BaseException):
-    """The process is gone."""
-
-
-class Steps:
-    """Counts the steps of a process, and ends it before or after one of them."""
-
-    def __init__(self, die_at: int | None = None, *, after: bool = False) -> None:
-        self.taken = 0
-        self._die_at = die_at
-        self._after = after
-        self._is_dead = False
-
-    def take(self, step: Callable[[], Any]) -> Any:
-        if self._is_dead:
-            raise Died
-        self.taken += 1
-        if self.taken == self._die_at:
-            self._is_dead = True
-            if self._after:
-                step()
-            raise Died
-        return step()
-
-
-class DyingAuthority:
-    def __init__(self, inner: FakeAuthority, steps: Steps) -> None:
-        self._inner, self._steps = inner, steps
-
-    async def execute(self, request):
-        def step():
-            coroutine = self._inner.execute(request)
-            try:
-                coroutine.send(None)
-            except StopIteration as done:
-                return done.value
-            raise AssertionError("the fake never waits")
-
-        return self._steps.take(step)
-
-
-def dying_catalog(steps: Steps) -> type[LocalCatalog]:
-    class DyingCatalog(LocalCatalog):
-        def create_table(self, *arguments, **options):
-            return steps.take(lambda: super(DyingCatalog, self).create_table(*arguments, **options))
-
-        def commit_table(self, *arguments):
-            return steps.take(lambda: super(DyingCatalog, self).commit_table(*arguments))
-
-    return DyingCatalog
 
 
 def steps_of_a_landing(place: Place, steps: Steps) -> None:

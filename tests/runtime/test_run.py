@@ -7,7 +7,9 @@ import asyncio
 from tests.runtime.harness import Place, harness
 
 from perdure import Spawn
-from perdure.kernel.ids import Instant
+from perdure.kernel.ids import Instant, Seq
+from perdure.kernel.landing import AUDIT
+from perdure.kernel.upkeep import Consumer
 from perdure.runtime.run import run_ticks
 
 
@@ -52,8 +54,15 @@ async def test_a_world_with_nothing_to_do_leaves_no_hint(tmp_path):
     h = harness(tmp_path)
     await h.worlds.create("harbour", world_id="w")
     await h.worlds.submit("w", [Spawn(Place(x=0, y=0), tick=1_000)])
+    ref, everything = h.worlds.ref("w"), Seq(2)
+    audit = Consumer(partition=ref.partition, name=AUDIT, seq=everything)
     h.clock.advance(120_000)
 
     await h.due(h.ticker())
+    awake = await h.hints()
+    await h.put(audit)
+    h.clock.advance(120_000)
+    await h.due(h.ticker())
 
+    assert [hint.world for hint in awake] == ["w"]
     assert await h.hints() == []

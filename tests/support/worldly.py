@@ -67,9 +67,10 @@ class World:
     paper: Paper = field(default_factory=Paper)
     ref: WorldRef = WORLD
     numbers: count[int] = field(default_factory=lambda: count(1))
+    name: str = "harbour"
 
     def __post_init__(self) -> None:
-        self.paper.ask(CreateWorld(self.ref, "harbour", RunId("run")))
+        self.paper.ask(CreateWorld(self.ref, self.name, RunId("run")))
 
     @property
     def head(self) -> Head:

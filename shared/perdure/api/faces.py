@@ -11,11 +11,14 @@ from perdure.api import (
     routes_about,
     routes_capabilities,
     routes_commands,
+    routes_consumers,
     routes_entities,
     routes_fork,
+    routes_history,
     routes_land,
     routes_lifecycle,
     routes_tick,
+    routes_verify,
     routes_worlds,
 )
 from perdure.api.routing import Route
@@ -24,16 +27,18 @@ API: Final[tuple[Route[Any], ...]] = (
     *routes_worlds.ROUTES,
     *routes_fork.ROUTES,
     *routes_commands.ROUTES,
+    *routes_consumers.ROUTES,
     *routes_about.ROUTES,
 )
 """Without Arrow."""
 
-QUERY: Final[tuple[Route[Any], ...]] = (*routes_entities.ROUTES,)
+QUERY: Final[tuple[Route[Any], ...]] = (*routes_entities.ROUTES, *routes_history.ROUTES)
 
 TICK: Final[tuple[Route[Any], ...]] = (
     *routes_tick.ROUTES,
     *routes_capabilities.ROUTES,
     *routes_lifecycle.ROUTES,
+    *routes_verify.ROUTES,
 )
 
 LAND: Final[tuple[Route[Any], ...]] = (*routes_land.ROUTES,)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
+from perdure.api.access import Principal
+from perdure.kernel.caller import Caller
 from perdure.kernel.errors import InvalidJson, TooLarge
 
 JSON: Final = "application/json"
@@ -43,10 +45,16 @@ class Request:
     body: bytes
     request_id: str
     remaining_ms: int
+    principal: Principal
+
+    @property
+    def by(self) -> Caller:
+        """Who asks, as requests to a world want to know it."""
+        return self.principal.by
 
     @classmethod
-    def of(cls, event: Mapping[str, Any], context: LambdaContext) -> Request:
-        """Read an event. Raises InvalidJson for a body that is not base64; TooLarge."""
+    def of(cls, event: Mapping[str, Any], context: LambdaContext, principal: Principal) -> Request:
+        """Read an event of ``principal``. Raises InvalidJson for a body that is not base64; TooLarge."""
         body = _body(event)
         if len(body) > BODY_BYTES_MAX:
             raise TooLarge(
@@ -59,6 +67,7 @@ class Request:
             body=body,
             request_id=context.aws_request_id,
             remaining_ms=context.get_remaining_time_in_millis(),
+            principal=principal,
         )
 
 
@@ -112,11 +121,12 @@ def http_event(  # noqa: PLR0913  # the parts of an HTTP request
     route_key: str = "$default",
     path_parameters: Mapping[str, str] | None = None,
     at_ms: int = 0,
+    authorizer: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Shape an HTTP request as API Gateway does.
 
     ``path`` and ``query`` are percent-encoded, as they came; names in ``headers`` are lower
-    case. Source: "Working with AWS Lambda proxy integrations for HTTP APIs", format 2.0.
+    case; ``authorizer`` is what the route's authorizer found out. Source: "Working with AWS Lambda proxy integrations for HTTP APIs", format 2.0.
     """
     kept = {name: value for name, value in headers.items() if name != "cookie"}
     text = _text(body, headers.get("content-type", JSON))
@@ -136,6 +146,8 @@ def http_event(  # noqa: PLR0913  # the parts of an HTTP request
         },
         "isBase64Encoded": text is None,
     }
+    if authorizer is not None:
+        event["requestContext"]["authorizer"] = dict(authorizer)
     if "cookie" in headers:
         event["cookies"] = [each.strip() for each in headers["cookie"].split(";")]
     if query:

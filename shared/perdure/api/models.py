@@ -127,6 +127,16 @@ class Entities(Query):
     next: str | None = None
 
 
+class Consumer(Reply):
+    name: str
+    seq: int
+    """The last entry of the log that it has read."""
+    lag: int
+    """Entries that it has not read."""
+    required: bool
+    """The world waits for it before its next tick."""
+
+
 class World(Reply):
     world_id: str
     name: str
@@ -148,6 +158,8 @@ class World(Reply):
     """Milliseconds since 1970."""
     fence_held_until: int | None
     """End of its writer's lease, in the same milliseconds; None if nobody holds the fence."""
+    consumers: list[Consumer]
+    """Who reads the log; told with one world, empty in a list of worlds."""
 
 
 class Worlds(Reply):
@@ -241,6 +253,10 @@ class Ticked(Reply):
 class Landed(Reply):
     rows: int
     files: int
+    events: int
+    """Events that were added to the audit table."""
+    entries: int
+    """Log entries whose events those are; some have none."""
 
 
 class Health(Reply):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from perdure.kernel.caller import Caller
 from perdure.kernel.create import WorldInfo
 from perdure.kernel.ids import EntityId, Tick, WorldId
 from perdure.runtime.configure import Configuring
@@ -110,7 +111,14 @@ class TickPorts(Protocol):
     """What ticking needs."""
 
     async def run_ticks(
-        self, world: str, *, ticks: int | None, to_tick: int | None, ms: int, key: str | None
+        self,
+        world: str,
+        *,
+        ticks: int | None,
+        to_tick: int | None,
+        ms: int,
+        key: str | None,
+        by: Caller,
     ) -> Ran:
         """Run ticks for at most ``ms``."""
         ...
@@ -119,11 +127,11 @@ class TickPorts(Protocol):
         """Tick every world whose time has come, for at most ``ms``."""
         ...
 
-    async def destroy(self, world: str) -> WorldInfo:
+    async def destroy(self, world: str, *, by: Caller) -> WorldInfo:
         """Destroy a world, or go on with its destruction."""
         ...
 
-    async def resume(self, world: str) -> WorldInfo:
+    async def resume(self, world: str, *, by: Caller) -> WorldInfo:
         """Make sure that this process can go on with a world."""
         ...
 
@@ -137,22 +145,55 @@ class CapabilityPorts(Protocol):
     def configuring(self) -> Configuring: ...
 
 
-class Landed(Protocol):
-    """What a landing did."""
+@dataclass(frozen=True, slots=True)
+class EventsAsked:
+    """Which events of a world: filters by name, log entries, and behind which (seq, index)."""
+
+    filters: Mapping[str, Any]
+    from_seq: int
+    to_seq: int | None
+    after: tuple[int, int]
+    limit: int
+
+
+class EventsPage(Protocol):
+    """Events in the order of the log, and how far it is projected."""
 
     @property
-    def rows(self) -> int: ...
+    def events(self) -> tuple[dict[str, Any], ...]: ...
     @property
-    def files(self) -> int: ...
+    def through_seq(self) -> int: ...
+    @property
+    def head_seq(self) -> int: ...
+    @property
+    def next(self) -> tuple[int, int] | None: ...
+
+
+class HistoryPorts(Protocol):
+    """What history needs."""
+
+    async def history(self, world: str, asked: EventsAsked) -> EventsPage:
+        """Return a page of a world's events."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What a landing did: rows and their files; events, and the log entries that tell of them."""
+
+    rows: int = 0
+    files: int = 0
+    events: int = 0
+    entries: int = 0
 
 
 class LandPorts(Protocol):
     """What landing needs."""
 
-    async def land_all(self, *, ms: int) -> Landed:
-        """Land what any world of the storage has published, for at most ``ms``."""
+    async def land_all(self, *, ms: int, by: Caller) -> Landed:
+        """Land what any world has published, and project its log, for at most ``ms``."""
         ...
 
     async def land_due(self, *, ms: int) -> Landed:
-        """Land what worlds have published that hints name, for at most ``ms``."""
+        """Land and project what waits in worlds that hints name, for at most ``ms``."""
         ...

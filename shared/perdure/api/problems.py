@@ -76,6 +76,8 @@ def problem(error: PerdureError, *, status: HTTPStatus | None = None) -> Answer:
     if isinstance(error, errors.Unavailable) and error.batch_id is not None:
         members["batch_id"] = error.batch_id
     headers = {}
+    if isinstance(error, errors.Unauthenticated):
+        headers["www-authenticate"] = "Bearer"
     if isinstance(error, errors.Unavailable) and not isinstance(error, errors.TickFailed):
         headers["retry-after"] = str(_retry_after_seconds(error))
     return Answer(status, to_json(members), content_type=CONTENT_TYPE, headers=headers)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from perdure.api import models_capabilities as models
+from perdure.api.gateway import Request
 from perdure.api.ports import CapabilityPorts
 from perdure.api.routing import Route, route
+from perdure.kernel.caller import Caller
 from perdure.kernel.capabilities import CapabilityKind
 from perdure.runtime.configure import InUse
 
@@ -29,18 +31,22 @@ async def list_processors(ports: CapabilityPorts, world: str) -> dict[str, Any]:
 
 @route("PUT", f"{PROCESSORS}/<name>", operation="add_processor", reply=models.Processors)
 async def add_processor(
-    ports: CapabilityPorts, world: str, name: str, body: models.AddProcessor
+    ports: CapabilityPorts, world: str, name: str, body: models.AddProcessor, request: Request
 ) -> dict[str, Any]:
     """Run a processor from the next tick on. The same again changes nothing."""
     ref = ports.worlds.ref(world)
-    used = await ports.configuring.add("processor", ref, name, priority=body.priority)
+    used = await ports.configuring.add(
+        "processor", ref, name, priority=body.priority, by=request.by
+    )
     return _spelled("processor", used)
 
 
 @route("DELETE", f"{PROCESSORS}/<name>", operation="remove_processor", reply=models.Processors)
-async def remove_processor(ports: CapabilityPorts, world: str, name: str) -> dict[str, Any]:
+async def remove_processor(
+    ports: CapabilityPorts, world: str, name: str, request: Request
+) -> dict[str, Any]:
     """Run a processor no longer. What it has written stays."""
-    return await _removed(ports, "processor", world, name)
+    return await _removed(ports, "processor", world, name, request.by)
 
 
 @route("GET", HOOKS, operation="list_hooks", reply=models.Hooks)
@@ -50,15 +56,19 @@ async def list_hooks(ports: CapabilityPorts, world: str) -> dict[str, Any]:
 
 
 @route("PUT", f"{HOOKS}/<name>", operation="add_hook", reply=models.Hooks)
-async def add_hook(ports: CapabilityPorts, world: str, name: str) -> dict[str, Any]:
+async def add_hook(
+    ports: CapabilityPorts, world: str, name: str, request: Request
+) -> dict[str, Any]:
     """Tell a hook from the next tick on."""
-    return await _added(ports, "hook", world, name)
+    return await _added(ports, "hook", world, name, request.by)
 
 
 @route("DELETE", f"{HOOKS}/<name>", operation="remove_hook", reply=models.Hooks)
-async def remove_hook(ports: CapabilityPorts, world: str, name: str) -> dict[str, Any]:
+async def remove_hook(
+    ports: CapabilityPorts, world: str, name: str, request: Request
+) -> dict[str, Any]:
     """Tell a hook no longer."""
-    return await _removed(ports, "hook", world, name)
+    return await _removed(ports, "hook", world, name, request.by)
 
 
 @route("GET", RESOURCES, operation="list_resources", reply=models.Resources)
@@ -68,15 +78,19 @@ async def list_resources(ports: CapabilityPorts, world: str) -> dict[str, Any]:
 
 
 @route("PUT", f"{RESOURCES}/<name>", operation="add_resource", reply=models.Resources)
-async def add_resource(ports: CapabilityPorts, world: str, name: str) -> dict[str, Any]:
+async def add_resource(
+    ports: CapabilityPorts, world: str, name: str, request: Request
+) -> dict[str, Any]:
     """Give a world's processors a resource from the next tick on."""
-    return await _added(ports, "resource", world, name)
+    return await _added(ports, "resource", world, name, request.by)
 
 
 @route("DELETE", f"{RESOURCES}/<name>", operation="remove_resource", reply=models.Resources)
-async def remove_resource(ports: CapabilityPorts, world: str, name: str) -> dict[str, Any]:
+async def remove_resource(
+    ports: CapabilityPorts, world: str, name: str, request: Request
+) -> dict[str, Any]:
     """Give a world's processors a resource no longer."""
-    return await _removed(ports, "resource", world, name)
+    return await _removed(ports, "resource", world, name, request.by)
 
 
 async def _listed(ports: CapabilityPorts, kind: CapabilityKind, world: str) -> dict[str, Any]:
@@ -84,15 +98,17 @@ async def _listed(ports: CapabilityPorts, kind: CapabilityKind, world: str) -> d
 
 
 async def _added(
-    ports: CapabilityPorts, kind: CapabilityKind, world: str, name: str
+    ports: CapabilityPorts, kind: CapabilityKind, world: str, name: str, by: Caller
 ) -> dict[str, Any]:
-    return _spelled(kind, await ports.configuring.add(kind, ports.worlds.ref(world), name))
+    return _spelled(kind, await ports.configuring.add(kind, ports.worlds.ref(world), name, by=by))
 
 
 async def _removed(
-    ports: CapabilityPorts, kind: CapabilityKind, world: str, name: str
+    ports: CapabilityPorts, kind: CapabilityKind, world: str, name: str, by: Caller
 ) -> dict[str, Any]:
-    return _spelled(kind, await ports.configuring.remove(kind, ports.worlds.ref(world), name))
+    return _spelled(
+        kind, await ports.configuring.remove(kind, ports.worlds.ref(world), name, by=by)
+    )
 
 
 def _spelled(kind: CapabilityKind, used: tuple[InUse, ...]) -> dict[str, Any]:

@@ -14,9 +14,6 @@ from perdure.kernel.errors import InvalidValue
 
 IDEMPOTENCY_KEY: Final = "idempotency-key"
 
-ORIGIN: Final = "http"
-"""Where a command came from, as the log tells."""
-
 
 @route(
     "POST",
@@ -29,6 +26,8 @@ async def submit_commands(
     api: Api, world: str, body: models.SubmitCommands, request: Request
 ) -> dict[str, Any]:
     """Accept a batch of commands: all of it or nothing, at most once by its id."""
+    for operation in {command.operation for command in body.commands}:
+        request.principal.check(operation)
     key = header(request.headers, IDEMPOTENCY_KEY)
     if None not in (key, body.batch_id) and key != body.batch_id:
         raise InvalidValue(
@@ -39,7 +38,7 @@ async def submit_commands(
         world,
         body.commands,
         batch_id=key if body.batch_id is None else body.batch_id,
-        origin=ORIGIN,
+        by=request.by,
     )
     return {
         "batch_id": submitted.batch_id,
@@ -82,9 +81,9 @@ async def describe_command(api: Api, world: str, command: str) -> dict[str, Any]
     operation="cancel_command",
     reply=models.Command,
 )
-async def cancel_command(api: Api, world: str, command: str) -> dict[str, Any]:
+async def cancel_command(api: Api, world: str, command: str, request: Request) -> dict[str, Any]:
     """Cancel a command that is still open."""
-    return asdict(await api.worlds.cancel(world, command))
+    return asdict(await api.worlds.cancel(world, command, by=request.by))
 
 
 @route(
@@ -101,7 +100,7 @@ async def cancel_commands(api: Api, world: str, request: Request) -> dict[str, A
             expected="a header Idempotency-Key, so that a repeat cancels nothing new",
             found="none",
         )
-    cancelled = await api.worlds.cancel_all(world, key)
+    cancelled = await api.worlds.cancel_all(world, key, by=request.by)
     return {"cancelled_below": cancelled.cancelled_below}
 
 

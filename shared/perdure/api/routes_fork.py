@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from perdure.api import models
 from perdure.api.durations import every_given
+from perdure.api.gateway import Request
 from perdure.api.models_fork import ForkWorld
 from perdure.api.ports import Api
 from perdure.api.routing import Route, route
@@ -19,7 +20,7 @@ from perdure.api.routing import Route, route
     reply=models.World,
     status=201,
 )
-async def fork_world(api: Api, world: str, body: ForkWorld) -> dict[str, Any]:
+async def fork_world(api: Api, world: str, body: ForkWorld, request: Request) -> dict[str, Any]:
     """Fork a world. The same id with the same identity changes nothing."""
     info = await api.worlds.fork(
         world,
@@ -28,6 +29,7 @@ async def fork_world(api: Api, world: str, body: ForkWorld) -> dict[str, Any]:
         pending=body.pending,
         at_tick=body.at_tick,
         every_ms=every_given(body.every, body.every_ms),
+        by=request.by,
     )
     return asdict(info)
 

@@ -1,7 +1,8 @@
-"""Routes of landing: copy what was published into the tables now."""
+"""Routes of landing: copy what was published, and what happened, into the tables now."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, Final
 
 from perdure.api import models
@@ -13,15 +14,15 @@ from perdure.api.routing import Route, route
 
 @route("POST", "/v1/land", operation="land", reply=models.Landed)
 async def land(ports: LandPorts, request: Request) -> dict[str, Any]:
-    """Land what is published and not landed yet, as much as there is time for."""
-    landed = await ports.land_all(ms=time_left(request.remaining_ms))
-    return {"rows": landed.rows, "files": landed.files}
+    """Land what is published, and project what the logs say, as much as there is time for."""
+    landed = await ports.land_all(ms=time_left(request.remaining_ms), by=request.by)
+    return asdict(landed)
 
 
 async def land_due(ports: LandPorts, remaining_ms: int) -> dict[str, Any]:
     """Land what waits, as a schedule asks."""
     landed = await ports.land_due(ms=max(0, remaining_ms - MARGIN_MS))
-    return {"rows": landed.rows, "files": landed.files}
+    return asdict(landed)
 
 
 ROUTES: Final[tuple[Route[Any], ...]] = (land,)

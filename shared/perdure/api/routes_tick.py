@@ -33,6 +33,7 @@ async def run_ticks(
         to_tick=body.to_tick,
         ms=time_left(request.remaining_ms),
         key=key if body.to_tick is None else None,
+        by=request.by,
     )
     return {
         "published_tick": ran.published_tick,

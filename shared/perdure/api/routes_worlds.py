@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from perdure.api import models
 from perdure.api.decoding import cursor, resumed
 from perdure.api.durations import every_given
-from perdure.api.gateway import REPLY_BYTES_MAX, Answer
+from perdure.api.gateway import REPLY_BYTES_MAX, Answer, Request
 from perdure.api.ports import Api
 from perdure.api.routing import Route, route
 from perdure.kernel.log import LogEntry
@@ -24,11 +24,11 @@ POLL_SECONDS: Final = 0.25
 
 
 @route("POST", "/v1/worlds", operation="create_world", reply=models.World, status=201)
-async def create_world(api: Api, body: models.CreateWorld) -> dict[str, Any]:
+async def create_world(api: Api, body: models.CreateWorld, request: Request) -> dict[str, Any]:
     """Create a world. The same id with the same identity changes nothing."""
     every_ms = every_given(body.every, body.every_ms)
     info = await api.worlds.create(
-        body.name, world_id=body.world_id, kind=body.kind, every_ms=every_ms
+        body.name, world_id=body.world_id, kind=body.kind, every_ms=every_ms, by=request.by
     )
     return asdict(info)
 

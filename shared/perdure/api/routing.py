@@ -23,6 +23,7 @@ from pydantic_core import to_json
 from perdure.api.decoding import strict_json, typed
 from perdure.api.gateway import Answer, LambdaContext, Request, spelled_path
 from perdure.api.models import Body, Query
+from perdure.api.operations import LEAST_ROLE
 from perdure.kernel.errors import NotFound
 from perdure.kernel.ids import checked_id
 
@@ -82,9 +83,11 @@ def route(
 
     First the ports; then by name ``query``, ``body``, ``request``, and each parameter of the
     path. It returns what JSON can spell, or an Answer.
+    Raises KeyError for an operation that is not in the table.
     """
 
     def declared(run: Callable[..., Awaitable[Any]]) -> Route[Any]:
+        assert LEAST_ROLE[operation], "an operation without a role would be open to all"
         hints = get_type_hints(run, include_extras=True)
         _, *names = inspect.signature(run).parameters
         return Route(

@@ -12,9 +12,11 @@ from typing import Any, Final, Generic, TypeVar
 
 from aws_lambda_powertools import Logger
 
+from perdure.api.access import TRUSTED, principal
 from perdure.api.gateway import REPLY_BYTES_MAX, Answer, LambdaContext, Request
 from perdure.api.problems import internal, problem
 from perdure.api.routing import Route, Router
+from perdure.api.settings import Access, access
 from perdure.kernel.errors import PerdureError, Refused
 
 P = TypeVar("P")
@@ -36,12 +38,18 @@ class Sandbox(Generic[P]):
         scheduled: Callable[[P, int], Awaitable[dict[str, Any]]] | None = None,
         *,
         reply_bytes_max: int = REPLY_BYTES_MAX,
+        trusted: bool = False,
     ) -> None:
-        """Serve ``routes``, and schedule events by ``scheduled(ports, remaining_ms)``."""
+        """Serve ``routes``, and schedule events by ``scheduled(ports, remaining_ms)``.
+
+        ``trusted`` is for events that a caller in this process makes: nobody need say who asks.
+        """
         self._opening = opening
         self._router = Router(routes)
         self._scheduled = scheduled
         self._reply_bytes_max = reply_bytes_max
+        self._trusted = trusted
+        self._access: Access | None = None
         self._ports: P | None = None
         self._open = AsyncExitStack()
         self._opens = asyncio.Lock()
@@ -105,14 +113,25 @@ class Sandbox(Generic[P]):
 
     async def _routed(self, event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
         found = self._router.find(event, context)
-        request = Request.of(event, context)
+        try:
+            rules = self._rules()
+        except Refused as error:
+            return _own_fault(error)
+        # Before anything else is looked at: what is denied tells nothing of what there is.
+        asks = TRUSTED if rules is None else principal(event, rules, found.route.operation)
+        request = Request.of(event, context, asks)
         try:
             ports = await self.opened()
         except Refused as error:
-            # Settings that name no storage or no application are no fault of the caller.
-            return problem(error, status=HTTPStatus.INTERNAL_SERVER_ERROR).event()
+            return _own_fault(error)
         answer = await found.route.answer(ports, request, found.names)
         return answer.event(bytes_max=self._reply_bytes_max)
+
+    def _rules(self) -> Access | None:
+        """Return who has access, None if everybody who asks is trusted. Raises InvalidValue."""
+        if self._access is None and not self._trusted:
+            self._access = access()
+        return self._access
 
     def _unforeseen(self, error: Exception, context: LambdaContext) -> Answer:
         # Where it happened, not its text: that may quote what a caller sent.
@@ -122,3 +141,8 @@ class Sandbox(Generic[P]):
         request = context.aws_request_id
         self._logger.error("unforeseen", extra={"kind": kind, "where": where, "request": request})
         return internal()
+
+
+def _own_fault(error: Refused) -> dict[str, Any]:
+    """Answer for settings that name no storage, no application or no quota: no caller's fault."""
+    return problem(error, status=HTTPStatus.INTERNAL_SERVER_ERROR).event()

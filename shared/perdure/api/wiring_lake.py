@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from perdure.api import faces
-from perdure.api.ports import DueRan
+from perdure.api.measures import tell_lag
+from perdure.api.ports import DueRan, EventsAsked, Landed
 from perdure.api.sandbox import Sandbox
 from perdure.api.settings import Settings, settings
 from perdure.api.wiring import opened_worlds
@@ -18,22 +19,29 @@ from perdure.api.wiring_lake_rows import ArrowRows
 from perdure.api.wiring_lake_storage import opened_catalog, opened_objects
 from perdure.authority import system
 from perdure.authority.engine import Authority
-from perdure.kernel.caller import LOCAL, Caller
+from perdure.kernel.caller import Caller
 from perdure.kernel.create import WorldInfo
 from perdure.kernel.ids import Holder, Instant, WorldId
 from perdure.kernel.places import WAKE_SHARDS, WorldRef
+from perdure.kernel.quota import payment
 from perdure.kernel.rest import ReadAgenda, Wakes
 from perdure.kernel.wake import UNREAD_MS
+from perdure.lake.audit import EventFilter
 from perdure.lake.iceberg import Lake
 from perdure.lake.objects import ObjectStore
 from perdure.runtime.app import App, load_app
 from perdure.runtime.close import destroy
 from perdure.runtime.configure import Configuring
-from perdure.runtime.land import Landed, Landing
+from perdure.runtime.history import History, HistoryAsked, HistoryPage
+from perdure.runtime.lag import lags
+from perdure.runtime.land import Landed as LandedRows
+from perdure.runtime.land import Landing
+from perdure.runtime.project import Projected, Projection
 from perdure.runtime.read import Reader
 from perdure.runtime.resume import resume
 from perdure.runtime.run import Ran, run_due, run_ticks
 from perdure.runtime.tick import Means, Ticker
+from perdure.runtime.verify import Verified, Verifier
 from perdure.runtime.worlds import LIST_MAX, Worlds
 
 LAND_RESERVE_MS = 3_000
@@ -53,14 +61,15 @@ async def lake(chosen: Settings | None = None) -> AsyncIterator[LakePorts]:
         async with opened_worlds(found) as (authority, worlds):
             objects = opened_objects(found)
             tables = Lake(catalog, found.namespace)
-            yield LakePorts(found, authority, worlds, objects, tables)
+            yield LakePorts(found, authority, worlds, objects, tables, measured=chosen is None)
     finally:
         catalog.close()
 
 
 def everything(chosen: Settings) -> Sandbox[LakePorts]:
     """Return a sandbox with every route that needs Arrow, for a caller in this process."""
-    return Sandbox(partial(lake, chosen), faces.LAKE, reply_bytes_max=sys.maxsize)
+    opening = partial(lake, chosen)
+    return Sandbox(opening, faces.LAKE, reply_bytes_max=sys.maxsize, trusted=True)
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,9 @@ class LakePorts:
     worlds: Worlds
     objects: ObjectStore
     lake: Lake
+    measured: bool = False
+    """Metrics are printed, as a function's log takes them; a command's output is not for them."""
+
     rows: ArrowRows = field(init=False)
 
     def __post_init__(self) -> None:
@@ -99,9 +111,17 @@ class LakePorts:
         return Ticker(means, Holder(system.new_token()), lease_ms=lease_ms)
 
     async def run_ticks(
-        self, world: str, *, ticks: int | None, to_tick: int | None, ms: int, key: str | None
+        self,
+        world: str,
+        *,
+        ticks: int | None,
+        to_tick: int | None,
+        ms: int,
+        key: str | None,
+        by: Caller,
     ) -> Ran:
-        """Run ticks for at most ``ms``."""
+        """Run ticks for at most ``ms``, paid for by whoever asks."""
+        await self._paid(by)
         return await run_ticks(
             self._ticker,
             self.worlds.ref(world),
@@ -117,51 +137,109 @@ class LakePorts:
         failed = tuple(f"{ref.world}: {error.code}" for ref, error in done.failed)
         return DueRan(len(done.ticked), failed, len(done.retired))
 
-    async def destroy(self, world: str, by: Caller = LOCAL) -> WorldInfo:
+    async def destroy(self, world: str, *, by: Caller) -> WorldInfo:
         """Destroy a world, or go on with its destruction."""
         ticker, ref = self._ticker, self.worlds.ref(world)
         return (await destroy(ticker.means, ref, lease_ms=ticker.lease_ms, by=by)).info
 
-    async def resume(self, world: str) -> WorldInfo:
+    async def resume(self, world: str, *, by: Caller) -> WorldInfo:
         """Make sure that this process can go on with a world."""
+        await self._paid(by)
         return await resume(self._ticker, self.worlds.ref(world))
 
-    async def land_all(self, *, ms: int) -> Landed:
-        """Land what any world of the storage has published, for at most ``ms``."""
+    async def history(self, world: str, asked: EventsAsked) -> HistoryPage:
+        """Return a page of a world's events."""
+        history = History(self.authority, self.lake, self.settings.storage)
+        wanted = HistoryAsked(
+            wanted=EventFilter(**asked.filters),
+            from_seq=asked.from_seq,
+            to_seq=asked.to_seq,
+            after=asked.after,
+            limit=asked.limit,
+        )
+        return await history.read(world, wanted)
+
+    async def verify(
+        self, world: str, *, from_tick: int | None, to_tick: int | None, ms: int
+    ) -> Verified:
+        """Verify as many ticks of a world as there is time for in ``ms``, at least one."""
+        app = self._ticker.means.app
+        until = _deadline(ms)
+        return await Verifier(
+            self.authority, self.objects, self.lake, self.settings.storage, app
+        ).verify(
+            self.worlds.ref(world).world,
+            from_tick=from_tick,
+            to_tick=to_tick,
+            go_on=lambda: system.now() < until,
+        )
+
+    async def _paid(self, by: Caller) -> None:
+        """Pay for work that is no single commit. Raises QuotaExceeded, TooLarge."""
+        bill = payment(self.settings.storage, by)
+        if bill is not None:
+            await self.authority.execute(bill)
+
+    async def land_all(self, *, ms: int, by: Caller) -> Landed:
+        """Land what any world has published, and project its log, for at most ``ms``."""
+        await self._paid(by)
+        until = _deadline(ms)
         found: list[WorldId] = []
         after: str | None = None
         while True:
             page, after = await self.worlds.discover(after, LIST_MAX, show="all")
             found += [info.world_id for info in page]
             if after is None:
-                return await self._land(found, ms)
+                return await self._landed(found, found, until)
 
     async def land_due(self, *, ms: int) -> Landed:
-        """Land what worlds have published that hints name, for at most ``ms``."""
-        found = [ref.world for ref in await self._unlanded()]
-        return await self._land(found, ms) if found else Landed()
-
-    async def _land(self, worlds: list[WorldId], ms: int) -> Landed:
+        """Land and project what waits in worlds that hints name, for at most ``ms``."""
         until = _deadline(ms)
-        landing = Landing(self.authority, self.objects, self.lake, self.settings.storage)
-        return await landing.land(
-            worlds,
-            holder=Holder(system.new_token()),
-            new_token=system.new_token,
-            go_on=lambda: system.now() + LAND_RESERVE_MS < until,
-        )
+        unlanded, unread = await self._waiting()
+        landed = await self._landed(unlanded, unread, until)
+        if self.measured:
+            behind = [WorldRef(self.settings.storage, each) for each in {*unlanded, *unread}]
+            tell_lag(await lags(self.authority, behind))
+        return landed
 
-    async def _unlanded(self) -> list[WorldRef]:
-        # A hint of a world with rows to land lies at most so far ahead.
+    async def _landed(
+        self, unlanded: list[WorldId], unread: list[WorldId], until: Instant
+    ) -> Landed:
+        """Land some worlds, then project the logs of some."""
+        rows, events = LandedRows(), Projected()
+        storage = self.settings.storage
+        if unlanded:
+            landing = Landing(self.authority, self.objects, self.lake, storage)
+            rows = await landing.land(
+                unlanded,
+                holder=Holder(system.new_token()),
+                new_token=system.new_token,
+                go_on=lambda: system.now() + LAND_RESERVE_MS < until,
+            )
+        if unread:
+            projection = Projection(self.authority, self.lake, storage)
+            events = await projection.project(
+                unread,
+                holder=Holder(system.new_token()),
+                new_token=system.new_token,
+                go_on=lambda: system.now() + LAND_RESERVE_MS < until,
+            )
+        return Landed(rows.rows, rows.files, events.events, events.entries)
+
+    async def _waiting(self) -> tuple[list[WorldId], list[WorldId]]:
+        """Return the worlds with rows to land, and those with a log to project."""
+        # A hint of a world with something to copy lies at most so far ahead.
         through = Instant(system.now() + UNREAD_MS)
-        found: list[WorldRef] = []
+        unlanded: list[WorldId] = []
+        unread: list[WorldId] = []
         for shard in range(WAKE_SHARDS):
             for hint in await self.authority.execute(Wakes(shard, through)):
                 ref = WorldRef(hint.storage, hint.world)
                 if ref.storage == self.settings.storage:
                     agenda = await self.authority.execute(ReadAgenda(ref))
-                    found += [ref] if agenda.unlanded else []
-        return found
+                    unlanded += [ref.world] if agenda.unlanded else []
+                    unread += [ref.world] if agenda.unread else []
+        return unlanded, unread
 
 
 def _deadline(ms: int) -> Instant:

@@ -24,6 +24,7 @@ from perdure.kernel.errors import (
     Unavailable,
 )
 from perdure.kernel.ids import Instant, Partition, Token
+from perdure.kernel.quota import metered
 from perdure.kernel.view import Reads, Request, View
 
 T = TypeVar("T")
@@ -110,6 +111,7 @@ class Authority:
         Raises: Refused, Unavailable; Overtaken for a request that is decided ``once``.
         A caller that goes away takes back nothing that was sent already.
         """
+        request = metered(request)
         member = asked(request)
         budget.check_reads(member.reads)
         stream = request.stream

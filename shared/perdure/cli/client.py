@@ -95,10 +95,13 @@ def path_of(world: str, *more: str) -> str:
 class Place:
     """Where to ask, as the options say."""
 
-    def __init__(self, root: Path | None, url: str | None, app: str | None) -> None:
+    def __init__(
+        self, root: Path | None, url: str | None, app: str | None, token: str | None
+    ) -> None:
         self.root = root
         self.url = url
         self.app = app
+        self.token = None if token is None else token.strip()
 
     @contextmanager
     def client(self, *, make: bool = False) -> Iterator[Client]:
@@ -107,7 +110,7 @@ class Place:
             raise click.UsageError("one of --root and --url is needed")
         # By name: a local storage needs no HTTP client, and an address no storage.
         client: Client = (
-            loaded("perdure.cli.remote:Remote")(self.url)
+            loaded("perdure.cli.remote:Remote")(self.url, token=self.token)
             if self.root is None
             else loaded("perdure.cli.embedded:Embedded")(self.root, app=self.app, make=make)
         )
@@ -124,6 +127,11 @@ _OPTIONS: Final = (
         help="Directory of a storage on this machine.",
     ),
     click.option("--url", help="Address of a deployment or of `perdure dev`."),
+    click.option(
+        "--token",
+        envvar="PERDURE_TOKEN",
+        help="Who asks of --url; better in the environment, as PERDURE_TOKEN.",
+    ),
     click.option("--app", help="Application of a local storage, as module:attribute."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),
 )
@@ -132,8 +140,15 @@ _OPTIONS: Final = (
 def placed(command: F) -> F:
     """Give a command the options that say where to ask, as ``place``, and ``as_json``."""
 
-    def run(*args: Any, root: Path | None, url: str | None, app: str | None, **options: Any) -> Any:
-        return command(*args, place=Place(root, url, app), **options)
+    def run(  # the options, by their names
+        *args: Any,
+        root: Path | None,
+        url: str | None,
+        app: str | None,
+        token: str | None,
+        **options: Any,
+    ) -> Any:
+        return command(*args, place=Place(root, url, app, token), **options)
 
     run.__doc__ = command.__doc__
     run.__name__ = command.__name__

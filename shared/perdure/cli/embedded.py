@@ -88,7 +88,7 @@ class Embedded:
     def _thin_side(self) -> Sandbox[Any]:
         if self._thin is None:
             opening = partial(api, self._settings)
-            self._thin = Sandbox(opening, faces.API, reply_bytes_max=sys.maxsize)
+            self._thin = Sandbox(opening, faces.API, reply_bytes_max=sys.maxsize, trusted=True)
         return self._thin
 
     def _lake_side(self) -> Sandbox[Any]:

@@ -20,6 +20,7 @@ UNAVAILABLE: Final = 3
 
 COMMANDS: Final = {
     "dev": ("perdure_emulator.dev:dev", "Run every function on loopback, without any cloud."),
+    "token": ("perdure_emulator.token:token", "Print a token that `perdure dev` accepts."),
     "demo": ("airspace.demo:main", "Replay one real day of air traffic."),
     "worlds": ("perdure.cli.worlds:worlds", "List the worlds of a storage."),
     "world": (
@@ -40,6 +41,9 @@ COMMANDS: Final = {
     ),
     "query": ("perdure.cli.rows:query", "Read the rows of a world."),
     "log": ("perdure.cli.worlds:log", "Read the log of a world."),
+    "history": ("perdure.cli.consumers:history", "Read what happened in a world."),
+    "consumers": ("perdure.cli.consumers:consumers", "See who reads a world's log."),
+    "verify": ("perdure.cli.verify:verify", "Verify the whole record of a world."),
     "land": ("perdure.cli.ticks:land", "Copy what is published into the Iceberg tables."),
 }
 

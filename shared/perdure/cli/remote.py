@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any, Final
 
 import click
 import httpx
 
 from perdure.cli.client import Answered, Query, patiently
+from perdure.kernel.errors import Unauthenticated
 
 CONNECT_SECONDS: Final = 10.0
 READ_SECONDS: Final = 60.0
@@ -19,12 +21,16 @@ class Remote:
 
     rows_per_page = 20_000
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, token: str | None = None) -> None:
         if not url.startswith(("http://", "https://")):
             raise click.UsageError(f"--url must be http://… or https://…, not {url!r}")
+        if token is not None and not (token.isascii() and token.isprintable() and token.strip()):
+            raise click.UsageError("--token must be what `perdure token` or an issuer gave")
         self._url = url
         self._http = httpx.Client(
-            base_url=url, timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
+            base_url=url,
+            headers={} if token is None else {"authorization": f"Bearer {token}"},
+            timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
         )
 
     def ask(
@@ -63,6 +69,10 @@ def _decided(reply: httpx.Response) -> Any:
     if not isinstance(answer, dict):
         detail = f"Expected a JSON object; found HTTP {reply.status_code} without one."
         raise Answered({"code": "unreadable_answer", "detail": detail})
+    if reply.status_code == HTTPStatus.UNAUTHORIZED and "code" not in answer:
+        why = reply.headers.get("www-authenticate", "")
+        detail = f"Expected a good token (--token or PERDURE_TOKEN); found none that is. {why}"
+        answer = {"code": Unauthenticated.code, "detail": detail.strip()}
     if reply.is_error:
         # API Gateway itself answers {"message": …}, without a code.
         answer.setdefault("code", "refused_by_the_gateway")

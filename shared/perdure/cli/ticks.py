@@ -54,13 +54,13 @@ def tick(
 @click.command()
 @placed
 def land(place: Place, *, as_json: bool) -> None:
-    """Copy what is published, and not landed yet, into the Iceberg tables."""
-    total = {"rows": 0, "files": 0}
+    """Copy what is published, and what happened, into the Iceberg tables."""
+    total = {"rows": 0, "files": 0, "events": 0, "entries": 0}
     with place.client() as client, progress(hidden=as_json) as bar:
         task = bar.add_task("landing rows", total=None)
         while True:
             landed = client.ask("POST", "/v1/land", body={})
-            if landed["rows"] == 0:
+            if not any(landed.values()):
                 break
             total = {name: total[name] + landed[name] for name in total}
             bar.advance(task, landed["rows"])

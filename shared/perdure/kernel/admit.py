@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from perdure.kernel.batch import Batch, grouped
+from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.errors import Conflict, Contended, NotPermitted
 from perdure.kernel.ids import (
     BatchId,
@@ -96,6 +97,7 @@ class Admit(WorldRequest):
 
     batch: Batch
     holder: Holder | None = None
+    by: Caller = LOCAL
 
     def reads(self) -> Reads:
         world = self.ref.partition
@@ -130,7 +132,7 @@ class Admit(WorldRequest):
         after, entry = appended(
             head,
             "admitted",
-            _facts(admitted, groups),
+            {**_facts(admitted, groups), **self.by.facts},
             now,
             payload=batch.payload,
             payload_digest=batch.payload_digest,

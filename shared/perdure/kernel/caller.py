@@ -1,4 +1,4 @@
-"""Callers: who asks for something, as the log keeps it."""
+"""Callers: who asks for something, as the log keeps it, and how much they may ask for."""
 
 from __future__ import annotations
 
@@ -9,11 +9,23 @@ Origin = Literal["local", "gateway"]
 
 
 @dataclass(frozen=True, slots=True)
+class Allowance:
+    """What a caller may spend in each window of time, and what one thing asked for costs."""
+
+    units: int
+    window_ms: int
+    cost: int = 1
+    """Units for each command of a batch, and for any other request."""
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """Who asks, and by which way: someone trusted in this process, or an actor with a token."""
 
     actor: str | None = None
     origin: Origin = "local"
+    allowance: Allowance | None = None
+    """None for a caller without a quota."""
 
     @property
     def facts(self) -> dict[str, str]:

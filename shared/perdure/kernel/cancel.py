@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from perdure.kernel import ranges
+from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.canonical import digest
 from perdure.kernel.errors import Conflict, NotCancellable
 from perdure.kernel.ids import CommandId, Instant, Sequence, checked_id
@@ -21,6 +22,7 @@ class Cancel(WorldRequest):
     """Take one open command out of its page. Cancelling it again changes nothing."""
 
     command: CommandId
+    by: Caller = LOCAL
 
     def reads(self) -> Reads:
         return Reads(keys=(head_key(self.ref.partition),))
@@ -41,7 +43,7 @@ class Cancel(WorldRequest):
         found = None if page is None else entry_of(view, page, place)
         assert page is not None, "an open command has its page"
         assert found is not None, "an open command has its entry"
-        facts = {"command": self.command, "sequence": place.sequence}
+        facts = {"command": self.command, "sequence": place.sequence, **self.by.facts}
         after, entry = appended(
             replace(head, open_commands=head.open_commands - 1), "cancelled", facts, now
         )
@@ -73,6 +75,7 @@ class CancelAll(WorldRequest):
     """Cancel everything that is open now. ``request`` makes a repeat do nothing."""
 
     request: str
+    by: Caller = LOCAL
 
     def checked(self) -> CancelAll:
         """Return self if the request id is well formed. Raises InvalidId."""
@@ -99,7 +102,7 @@ class CancelAll(WorldRequest):
         after, entry = appended(
             replace(head, cancelled_below=below, open_commands=0),
             "cancelled_all",
-            {"cancelled_below": below, "request": self.request},
+            {"cancelled_below": below, "request": self.request, **self.by.facts},
             now,
         )
         after, hints = woken(view, after, self.ref, Instant(now + UNREAD_MS))

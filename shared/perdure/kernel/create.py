@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from perdure.kernel import limits
+from perdure.kernel.caller import LOCAL, Caller
+from perdure.kernel.consumers import ConsumerInfo, consumer_reads, consumers_of
 from perdure.kernel.errors import (
     Conflict,
     Contended,
@@ -45,7 +47,7 @@ from perdure.kernel.records import (
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.upkeep import Schedule
 from perdure.kernel.view import Decision, Key, Range, Reads, View, Write
-from perdure.kernel.wake import appended, woken
+from perdure.kernel.wake import UNREAD_MS, appended, woken
 
 EVERY_MS_MIN = 1_000
 EVERY_MS_MAX = 31 * 24 * 60 * 60 * 1_000
@@ -72,6 +74,8 @@ class WorldInfo:
     created_at: Instant
     fence_held_until: Instant | None = None
     """End of its writer's lease; None if nobody holds the fence, past if its holder died."""
+    consumers: tuple[ConsumerInfo, ...] = ()
+    """Who reads the log, told with one world only: in a list of worlds it is left out."""
 
 
 def described(world: World, head: Head, entities: int) -> WorldInfo:
@@ -204,6 +208,7 @@ class CreateWorld:
     app: str = ""
     holder: Holder | None = None
     lease_ms: int = 0
+    by: Caller = LOCAL
 
     once: ClassVar[bool] = False
 
@@ -257,8 +262,9 @@ class CreateWorld:
         name = Name(partition=self.ref.catalog, name=self.name, world=self.ref.world)
         fresh = Head(partition=self.ref.partition, writer_mode=self.writer_mode)
         facts = {"kind": self.kind, "name": self.name, "run": self.run, "world": self.ref.world}
-        fresh, entry = appended(fresh, "created", facts, now)
-        upkeep: list[Write] = []
+        fresh, entry = appended(fresh, "created", {**facts, **self.by.facts}, now)
+        fresh, unread = woken(view, fresh, self.ref, Instant(now + UNREAD_MS))
+        upkeep: list[Write] = [*unread]
         if self.holder is not None:
             until = Instant(now + self.lease_ms)
             fresh = replace(fresh, fence=Fence(epoch=Epoch(1), holder=self.holder, until=until))
@@ -270,17 +276,24 @@ class CreateWorld:
 
 @dataclass(frozen=True, slots=True)
 class Describe(WorldRequest):
-    """Tell what is known of one world."""
+    """Tell what is known of one world, and of who reads its log if that is asked for."""
+
+    with_consumers: bool = False
 
     def reads(self) -> Reads:
-        return Reads(peeks=(world_key(self.ref), head_key(self.ref.partition)))
+        peeks = (world_key(self.ref), head_key(self.ref.partition))
+        more = consumer_reads(self.ref) if self.with_consumers else Reads()
+        return Reads.union(Reads(peeks=peeks), more)
 
     def decide(self, view: View, now: Instant) -> Decision[WorldInfo]:
         world = view.peek(world_key(self.ref))
         head = view.peek(head_key(self.ref.partition))
         if world is None or head is None:
             raise NotFound(expected="a world that exists", found=f"no world {self.ref.world!r}")
-        return Decision(described(world, head, _entities(view, world, head)))
+        info = described(world, head, _entities(view, world, head))
+        if self.with_consumers:
+            info = replace(info, consumers=consumers_of(view, head))
+        return Decision(info)
 
 
 @dataclass(frozen=True, slots=True)

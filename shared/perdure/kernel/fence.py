@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from perdure.kernel import limits
+from perdure.kernel.consumers import check_consumers
 from perdure.kernel.errors import FenceHeld, Invalid, StaleWriter, Stalled
 from perdure.kernel.ids import Epoch, Holder, Instant, Tick, checked_id
 from perdure.kernel.places import WorldRef
@@ -44,6 +45,7 @@ class TakeFence(WorldRequest):
     """Become the writer of an active world, if its fence is free, released or expired.
 
     The present holder keeps its epoch, and writes nothing while half of its lease remains.
+    Raises ConsumerBehind while the tick before has not been read by all who must.
     """
 
     holder: Holder
@@ -64,6 +66,7 @@ class TakeFence(WorldRequest):
     def decide(self, view: View, now: Instant) -> Decision[Grip]:
         head = active_head(view, self.ref)
         check_writer(head, self.ref, self.holder)
+        check_consumers(view, self.ref, head)
         fence = head.fence
         until = Instant(now + self.lease_ms)
         if fence.holder == self.holder:

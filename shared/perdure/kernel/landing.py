@@ -1,9 +1,13 @@
-"""Landing: how published rows move into the tables exactly once, one open intent at a time."""
+"""Landing: how rows and events move into tables exactly once, one open intent at a time and lane.
+
+Rows of published ticks go by the lane "landing", events of the log by the lane "audit". Both obey
+the same rules; what differs is how a world's progress is counted: in ticks, or in log entries.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from perdure.kernel import limits
 from perdure.kernel.errors import Conflict, FenceHeld, Invalid, StaleWriter, TooLarge
@@ -20,14 +24,17 @@ from perdure.kernel.ids import (
     Token,
     WorldId,
 )
-from perdure.kernel.places import WorldRef, landing_partition
+from perdure.kernel.places import Lane, WorldRef, landing_partition
 from perdure.kernel.record import Record
 from perdure.kernel.records import Fence, World, world_key
 from perdure.kernel.upkeep import Consumer, consumer_key
 from perdure.kernel.view import Decision, Key, Reads, Removed, View, Write
 
-CONSUMER = "landing"
+CONSUMER: Final[Lane] = "landing"
 """Name of the watermark that says how far a world has landed."""
+
+AUDIT: Final[Lane] = "audit"
+"""Name of the watermark that says how far a world's log is in the audit table."""
 
 INTENT_RECORDS_MAX = 90
 """Worlds and tables of one intent: its end writes a record for each, beside head and intent,
@@ -52,14 +59,14 @@ class LandingHead(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntentPart:
-    """Ticks of one world that a batch lands, first and last included.
+    """What a batch lands of one world, first and last included: ticks, or log entries.
 
-    ``seq`` is the log entry of the last one's publish.
+    ``seq`` is the log entry of the last tick's publish, or the last entry itself.
     """
 
     world: WorldId
-    first: Tick
-    last: Tick
+    first: int
+    last: int
     seq: Seq
 
 
@@ -120,12 +127,13 @@ class TakeLandingFence:
     storage: StorageId
     holder: Holder
     lease_ms: int
+    lane: Lane = CONSUMER
 
     once: ClassVar[bool] = False
 
     @property
     def stream(self) -> Partition:
-        return landing_partition(self.storage)
+        return landing_partition(self.storage, self.lane)
 
     def reads(self) -> Reads:
         if not 1 <= len(self.holder.encode()) <= limits.HOLDER_BYTES_MAX:
@@ -166,12 +174,13 @@ class ReleaseLandingFence:
 
     storage: StorageId
     epoch: Epoch
+    lane: Lane = CONSUMER
 
     once: ClassVar[bool] = False
 
     @property
     def stream(self) -> Partition:
-        return landing_partition(self.storage)
+        return landing_partition(self.storage, self.lane)
 
     def reads(self) -> Reads:
         return Reads(keys=(landing_head_key(self.stream),))
@@ -197,12 +206,13 @@ class OpenIntent:
     batch: Token
     parts: tuple[IntentPart, ...]
     tables: tuple[IntentTable, ...]
+    lane: Lane = CONSUMER
 
     once: ClassVar[bool] = False
 
     @property
     def stream(self) -> Partition:
-        return landing_partition(self.storage)
+        return landing_partition(self.storage, self.lane)
 
     def reads(self) -> Reads:
         records = len(self.parts) + len(self.tables)
@@ -216,7 +226,7 @@ class OpenIntent:
             keys=(
                 landing_head_key(self.stream),
                 intent_key(self.stream, self.batch),
-                *(consumer_key(ref.partition, CONSUMER) for ref in refs),
+                *(consumer_key(ref.partition, self.lane) for ref in refs),
             ),
             peeks=tuple(world_key(ref) for ref in refs),
         )
@@ -234,7 +244,7 @@ class OpenIntent:
                 expected="no open intent, or this one", found=f"open intent {head.intent}"
             )
         for part in self.parts:
-            _landed_before(view, self.storage, part)
+            _landed_before(view, self.storage, self.lane, part)
         opened = replace(head, fence=_renewed(head, now, self.lease_ms), intent=self.batch)
         return Decision(intent, (opened, intent))
 
@@ -250,12 +260,13 @@ class FinishIntent:
     epoch: Epoch
     lease_ms: int
     intent: Intent
+    lane: Lane = CONSUMER
 
     once: ClassVar[bool] = False
 
     @property
     def stream(self) -> Partition:
-        return landing_partition(self.storage)
+        return landing_partition(self.storage, self.lane)
 
     def reads(self) -> Reads:
         worlds = (WorldRef(self.storage, part.world).partition for part in self.intent.parts)
@@ -263,7 +274,7 @@ class FinishIntent:
             keys=(
                 landing_head_key(self.stream),
                 self.intent.key,
-                *(consumer_key(world, CONSUMER) for world in worlds),
+                *(consumer_key(world, self.lane) for world in worlds),
                 *(landed_table_key(self.stream, each.table) for each in self.intent.tables),
             ),
             peeks=tuple(
@@ -291,8 +302,8 @@ class FinishIntent:
             Removed(self.intent.key),
         ]
         for part in self.intent.parts:
-            before = _landed_before(view, self.storage, part)
-            writes.append(replace(before, seq=max(before.seq, part.seq), tick=part.last))
+            before = _landed_before(view, self.storage, self.lane, part)
+            writes.append(_moved(before, part))
         writes += [self._tallied(view, each) for each in self.intent.tables]
         return Decision(None, tuple(writes))
 
@@ -340,17 +351,25 @@ def _renewed(head: LandingHead, now: Instant, lease_ms: int) -> Fence:
     return replace(head.fence, until=max(head.fence.until, Instant(now + lease_ms)))
 
 
-def _landed_before(view: View, storage: StorageId, part: IntentPart) -> Consumer:
+def _landed_before(view: View, storage: StorageId, lane: Lane, part: IntentPart) -> Consumer:
     """Return a world's watermark if ``part`` begins right behind it. Raises StaleWriter."""
     ref = WorldRef(storage, part.world)
-    mark = view.get(consumer_key(ref.partition, CONSUMER))
+    mark = view.get(consumer_key(ref.partition, lane))
     if mark is None:
         world = view.peek(world_key(ref))
-        start = NO_TICK if world is None else landing_start(world)
-        mark = Consumer(partition=ref.partition, name=CONSUMER, seq=Seq(0), tick=start)
-    if not mark.tick + 1 == part.first <= part.last:
+        start = NO_TICK if world is None or lane != CONSUMER else landing_start(world)
+        mark = Consumer(partition=ref.partition, name=lane, seq=Seq(0), tick=start)
+    reached = mark.tick if lane == CONSUMER else mark.seq
+    if not reached + 1 == part.first <= part.last:
+        what = "tick" if lane == CONSUMER else "entry"
         raise StaleWriter(
-            expected=f"world {part.world!r} to be landed up to tick {part.first - 1}",
-            found=f"landed up to tick {mark.tick}",
+            expected=f"world {part.world!r} to be landed up to {what} {part.first - 1}",
+            found=f"landed up to {what} {reached}",
         )
     return mark
+
+
+def _moved(mark: Consumer, part: IntentPart) -> Consumer:
+    if mark.name == CONSUMER:
+        return replace(mark, seq=max(mark.seq, part.seq), tick=Tick(part.last))
+    return replace(mark, seq=Seq(part.last))

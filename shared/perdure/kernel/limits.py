@@ -106,6 +106,9 @@ BACKOFF_TICKS_MAX: Final = 64
 ERROR_DETAIL_CHARACTERS_MAX: Final = 300
 """Characters of an error's detail in a manifest; when it must shrink, details go before codes."""
 
+EVENT_DETAIL_CHARACTERS_MAX: Final = 2_000
+"""Characters of the facts that an event of a world repeats; its log entry has them all."""
+
 LEASE_MS_MAX: Final = 900_000
 """Longest lease of a fence. Source: the longest Lambda invocation, 15 minutes. An `until`
 further ahead than this was written by a wrong clock and counts as expired."""
@@ -125,6 +128,12 @@ INLINE_ROWS_BYTES_MAX: Final = 4_096
 
 REQUIRED_CONSUMERS_MAX: Final = 4
 """Consumers that may hold a world's ticks: each is looked at before every tick."""
+
+CONSUMERS_MAX: Final = 32
+"""Consumers of one world beside the storage's own: each is told of with the world."""
+
+CONSUMER_NAME_BYTES_MAX: Final = 32
+"""Bytes of a consumer's name."""
 
 CONFIGURATIONS_MAX: Final = 1_000_000
 """Times a world's choice of processors, hooks and resources may change. Source: HEAD_BYTES_MAX."""

@@ -96,12 +96,18 @@ class LogEntry(Record):
         if parts is None:
             raise Corrupt(expected=f"a log entry at {partition} {sort}", found=repr(body[:60]))
         at, facts, kind, payload, previous, seq = parts.groups()
+        try:
+            told = json.loads(facts)
+        except ValueError as error:
+            raise Corrupt(
+                expected=f"facts of the log entry at {partition} {sort}", found=str(error)
+            ) from error
         return cls(
             partition=partition,
             seq=Seq(int(seq)),
             at=Instant(int(at)),
             kind=kind.decode(),  # type: ignore[arg-type]  # checked by the chain's digest
-            facts=json.loads(facts),
+            facts=told,
             payload=payload,
             previous=previous.decode(),
         )

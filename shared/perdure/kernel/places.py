@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from perdure.kernel import limits
 from perdure.kernel.ids import Instant, Partition, Sequence, StorageId, Tick, WorldId, short_hash
@@ -11,6 +11,10 @@ from perdure.kernel.ids import Instant, Partition, Sequence, StorageId, Tick, Wo
 MINUTE_MS: Final = 60_000
 WAKE_SHARDS: Final = 8
 """Wake partitions of one table. Source: 1,000 write units a second and partition."""
+
+
+Lane = Literal["landing", "audit"]
+"""What a storage copies into tables, each under a fence of its own: rows, or events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +45,14 @@ def catalog_partition(storage: StorageId) -> Partition:
     return Partition(f"c/{short_hash(storage)}")
 
 
-def landing_partition(storage: StorageId) -> Partition:
-    """Return the partition of a storage's landing stream."""
-    return Partition(f"l/{short_hash(storage)}")
+def landing_partition(storage: StorageId, lane: Lane = "landing") -> Partition:
+    """Return the partition of a storage's landing stream, or of its audit's."""
+    return Partition(f"{lane[0]}/{short_hash(storage)}")
+
+
+def quota_partition(storage: StorageId, actor: str) -> Partition:
+    """Return the partition of what one actor spends in a storage."""
+    return Partition(f"q/{short_hash(storage)}/{short_hash(actor)}")
 
 
 def wake_partition(shard: int) -> Partition:

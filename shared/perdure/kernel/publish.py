@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import ClassVar
 
 from perdure.kernel import limits, ranges
+from perdure.kernel.consumers import check_consumers
 from perdure.kernel.errors import Contended, DrainStale, SchemaMismatch, StaleWriter
 from perdure.kernel.fence import held_head
 from perdure.kernel.ids import (
@@ -138,6 +139,7 @@ class Publish(WorldRequest):
                 expected=f"tick {head.next_tick} next in world {self.ref.world!r}",
                 found=f"tick {self.tick}",
             )
+        check_consumers(view, self.ref, head)
         settled, cancelled, pages = self._settle(view, head)
         manifest = Manifest(
             partition=self.ref.partition,

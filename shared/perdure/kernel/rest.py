@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from perdure.kernel.ids import NO_TICK, Instant, Partition
-from perdure.kernel.landing import CONSUMER, landing_start
+from perdure.kernel.landing import AUDIT, CONSUMER, landing_start
 from perdure.kernel.places import MINUTE_MS, number, wake_partition, wake_sort
 from perdure.kernel.private import is_abandoned, retirement_due
 from perdure.kernel.records import Head, World, head_key, world_key
@@ -43,10 +43,15 @@ class Wakes:
 
 @dataclass(frozen=True, slots=True)
 class Agenda:
-    """What a hint comes to: the schedule's tick that is due, rows that wait to land, an end."""
+    """What a hint comes to: a schedule's tick that is due, what waits to be copied, an end."""
 
     tick_due: Instant | None
     unlanded: bool
+    """Rows of published ticks wait to land."""
+
+    unread: bool
+    """Log entries wait to be in the audit table."""
+
     abandoned: bool = False
     """It is private and has outlived its holder: it must be retired."""
 
@@ -63,6 +68,7 @@ class ReadAgenda(WorldRequest):
                 schedule_key(world),
                 consumer_key(world, CONSUMER),
                 world_key(self.ref),
+                consumer_key(world, AUDIT),
             )
         )
 
@@ -70,13 +76,14 @@ class ReadAgenda(WorldRequest):
         world = self.ref.partition
         head = view.peek(head_key(world))
         if head is None:
-            return Decision(Agenda(None, unlanded=False))
+            return Decision(Agenda(None, unlanded=False, unread=False))
         schedule = view.peek(schedule_key(world))
         due = head.status == "active" and schedule is not None and schedule.next_at <= now
         landing = view.peek(consumer_key(world, CONSUMER))
         unlanded = _unlanded(head, landing, view.peek(world_key(self.ref)))
+        unread = _unread(head, view.peek(consumer_key(world, AUDIT)))
         tick_due = schedule.next_at if due and schedule else None
-        return Decision(Agenda(tick_due, unlanded, is_abandoned(head, now)))
+        return Decision(Agenda(tick_due, unlanded, unread, is_abandoned(head, now)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +106,7 @@ class Rest(WorldRequest):
                 head_key(world),
                 schedule_key(world),
                 consumer_key(world, CONSUMER),
+                consumer_key(world, AUDIT),
                 self._hint(),
             ),
             peeks=(world_key(self.ref),),
@@ -110,10 +118,11 @@ class Rest(WorldRequest):
         found = view.get(self._hint())
         schedule = view.get(schedule_key(world))
         landing = view.get(consumer_key(world, CONSUMER))
+        audit = view.get(consumer_key(world, AUDIT))
         if head is None:
             return Decision(None)
-        unlanded = _unlanded(head, landing, view.peek(world_key(self.ref)))
-        wanted = _wanted(head, schedule, now, unlanded=unlanded)
+        is_behind = _unlanded(head, landing, view.peek(world_key(self.ref))) or _unread(head, audit)
+        wanted = _wanted(head, schedule, now, is_behind=is_behind)
         hint = None if wanted is None else wake_sort(wanted, self.ref)
         writes: list[Write] = []
         if found is not None and found.sort != hint:
@@ -131,14 +140,18 @@ def _unlanded(head: Head, landing: Consumer | None, world: World | None) -> bool
     return head.published > (NO_TICK if world is None else landing_start(world))
 
 
+def _unread(head: Head, audit: Consumer | None) -> bool:
+    return head.seq > (audit.seq if audit is not None else 0)
+
+
 def _wanted(
-    head: Head, schedule: Schedule | None, now: Instant, *, unlanded: bool
+    head: Head, schedule: Schedule | None, now: Instant, *, is_behind: bool
 ) -> Instant | None:
     """Return when the world must be looked at next: for its schedule, a consumer, or its end."""
     times: list[Instant] = []
     if schedule is not None and head.status == "active":
         times.append(schedule.next_at)
-    if unlanded:
+    if is_behind:
         times.append(Instant(now + UNREAD_MS))
     retirement = retirement_due(head, now)
     if retirement is not None:

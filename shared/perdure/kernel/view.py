@@ -252,6 +252,19 @@ class View:
         peeks = tuple(key for key in self.stored if key not in self.named)
         return Reads(tuple(self.named), tuple(self._found), peeks)
 
+    def keys_of(self, wanted: Range[Any]) -> tuple[Key[Any], ...]:
+        """Return the keys that a range was found to hold, as it was loaded."""
+        return tuple(self._found[wanted])
+
+    def supply(
+        self,
+        stored: Mapping[Key[Any], Stored],
+        found: Mapping[Range[Any], Sequence[Key[Any]]],
+    ) -> None:
+        """Take in what lies elsewhere and not in the store: known, conditioning nothing."""
+        self.stored |= stored
+        self._found |= found
+
     def merge(self, more: View) -> None:
         """Take in what was loaded later; what was loaded or written before stays."""
         for key, stored in more.stored.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from enum import Enum
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from perdure.kernel.errors import StoreUnavailable
 from perdure.kernel.records import Signature
+from perdure.lake.layout import Layout
 from perdure.lake.schema import check_fingerprint, schema_from_signature
 
 SORTED_BY: Final = ("world_id", "tick", "entity_id")
@@ -75,42 +77,61 @@ class Lake:
 
     def opened(self, signature: Signature) -> Table | None:
         """Open a table; None if nothing was landed in it. Raises SchemaMismatch."""
-        try:
-            table = self._catalog.load_table((self._namespace, signature.table))
-        except (NoSuchTableError, NoSuchNamespaceError):
-            return None
-        check_fingerprint(signature, table.schema().as_arrow())
-        return table
+        return self.opened_as(layout_of(signature))
 
     def created(self, signature: Signature) -> Table:
         """Open a table, made if it is not there yet; rivals may make it at the same time.
 
         Raises: SchemaMismatch, StoreUnavailable.
         """
+        return self.created_as(layout_of(signature))
+
+    def opened_as(self, layout: Layout) -> Table | None:
+        """Open the table of a layout; None if it was not made yet. Raises SchemaMismatch."""
+        try:
+            table = self._catalog.load_table((self._namespace, layout.name))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+        layout.check(table.schema().as_arrow())
+        return table
+
+    def created_as(self, layout: Layout) -> Table:
+        """Open the table of a layout, made if it is not there yet, as :meth:`created` does."""
         failed: Exception | None = None
         for _ in range(CREATE_ATTEMPTS_MAX):
-            table = self.opened(signature)
+            table = self.opened_as(layout)
             if table is not None:
                 return table
             try:
-                self._create(signature)
+                self._create(layout)
             except (TableAlreadyExistsError, SQLAlchemyError) as error:
                 failed = error
         raise StoreUnavailable(
-            expected=f"to create table {signature.table}", found=str(failed)
+            expected=f"to create table {layout.name}", found=str(failed)
         ) from failed
 
-    def _create(self, signature: Signature) -> None:
+    def _create(self, layout: Layout) -> None:
         with contextlib.suppress(NamespaceAlreadyExistsError):
             self._catalog.create_namespace(self._namespace)
-        schema = _iceberg_schema(signature)
+        schema = _iceberg_schema(layout.schema)
         self._catalog.create_table(
-            (self._namespace, signature.table),
+            (self._namespace, layout.name),
             schema=schema,
             partition_spec=UNPARTITIONED_PARTITION_SPEC,
-            sort_order=_sort_order(schema),
-            properties={**PROPERTIES, "perdure.components": ",".join(signature.components)},
+            sort_order=_sort_order(schema, layout.sorted_by),
+            properties={**PROPERTIES, **layout.properties},
         )
+
+
+def layout_of(signature: Signature) -> Layout:
+    """Return how the table of an archetype is made."""
+    return Layout(
+        name=signature.table,
+        schema=schema_from_signature(signature),
+        sorted_by=SORTED_BY,
+        check=partial(check_fingerprint, signature),
+        properties={"perdure.components": ",".join(signature.components)},
+    )
 
 
 def head_of(table: Table) -> int | None:
@@ -154,8 +175,7 @@ def verdict(table: Table, batch: str, parent: int | None) -> Verdict:
     return Verdict.UNTOLD
 
 
-def _iceberg_schema(signature: Signature) -> Schema:
-    fields = schema_from_signature(signature)
+def _iceberg_schema(fields: pa.Schema) -> Schema:
     return Schema(
         *(
             NestedField(number, field.name, _TYPES[field.type], required=not field.nullable)
@@ -164,10 +184,10 @@ def _iceberg_schema(signature: Signature) -> Schema:
     )
 
 
-def _sort_order(schema: Schema) -> SortOrder:
+def _sort_order(schema: Schema, columns: tuple[str, ...]) -> SortOrder:
     return SortOrder(
         *(
             SortField(source_id=schema.find_field(name).field_id, transform=IdentityTransform())
-            for name in SORTED_BY
+            for name in columns
         )
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import re
@@ -40,6 +41,13 @@ class ObjectStore(Protocol):
         """Return every name that starts with ``prefix``, sorted. Raises StoreUnavailable."""
         ...
 
+    async def sizes(self, prefix: str) -> dict[str, int]:
+        """Return every name that starts with ``prefix``, sorted, and its bytes.
+
+        Raises: StoreUnavailable.
+        """
+        ...
+
 
 class LocalObjects:
     """Objects as files below a directory; a put survives the loss of power."""
@@ -60,6 +68,9 @@ class LocalObjects:
 
     async def names(self, prefix: str) -> list[str]:
         return await asyncio.to_thread(self._names, prefix)
+
+    async def sizes(self, prefix: str) -> dict[str, int]:
+        return await asyncio.to_thread(self._sizes, prefix)
 
     def _put(self, name: str, data: bytes | memoryview) -> None:
         path = self._path(name)
@@ -105,6 +116,13 @@ class LocalObjects:
             if not file.startswith(_UNFINISHED)
         )
         return sorted(name for name in found if name.startswith(prefix))
+
+    def _sizes(self, prefix: str) -> dict[str, int]:
+        found = {}
+        for name in self._names(prefix):
+            with contextlib.suppress(FileNotFoundError):  # deleted since it was listed
+                found[name] = (self._root / name).stat().st_size
+        return found
 
     def _path(self, name: str) -> Path:
         return self._root / checked_name(name)

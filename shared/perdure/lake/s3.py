@@ -41,7 +41,10 @@ class S3Objects:
         await asyncio.to_thread(self._delete, name)
 
     async def names(self, prefix: str) -> list[str]:
-        return await asyncio.to_thread(self._names, prefix)
+        return list(await self.sizes(prefix))
+
+    async def sizes(self, prefix: str) -> dict[str, int]:
+        return await asyncio.to_thread(self._sizes, prefix)
 
     def _put(self, name: str, data: bytes) -> None:
         failed: Exception | None = None
@@ -89,14 +92,15 @@ class S3Objects:
         except (ClientError, BotoCoreError) as error:
             raise _unavailable(f"delete {name}", error) from error
 
-    def _names(self, prefix: str) -> list[str]:
+    def _sizes(self, prefix: str) -> dict[str, int]:
         pages = self._client.get_paginator("list_objects_v2")
         try:
-            return sorted(
-                found["Key"].removeprefix(self._prefix)
+            found = {
+                found["Key"].removeprefix(self._prefix): found["Size"]
                 for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix)
                 for found in page.get("Contents", [])
-            )
+            }
+            return dict(sorted(found.items()))
         except (ClientError, BotoCoreError) as error:
             raise _unavailable(f"list {prefix}", error) from error
 

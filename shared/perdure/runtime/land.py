@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import starmap
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from pyiceberg.table import Table
 
-from perdure.kernel.errors import Corrupt, NotFound, PerdureError, StoreUnavailable
+from perdure.kernel.errors import Corrupt, NotFound
 from perdure.kernel.ids import Epoch, Holder, StorageId, TableId, Tick, Token, WorldId
 from perdure.kernel.landing import (
     INTENT_RECORDS_MAX,
@@ -27,18 +29,16 @@ from perdure.kernel.places import WorldRef
 from perdure.kernel.reading import FindManifests, FindTables, FindWorld
 from perdure.kernel.records import Manifest, Signature, TableRows, World
 from perdure.lake.expire import expire
-from perdure.lake.iceberg import Lake, Verdict, append, head_of, verdict
+from perdure.lake.iceberg import Lake, head_of
 from perdure.lake.objects import ObjectStore
 from perdure.lake.scan import holds_rows
 from perdure.lake.schema import schema_from_signature
 from perdure.lake.segment import Origin, rows_of
+from perdure.runtime.append import appended_once
 from perdure.runtime.ports import Executes
 
 LEASE_MS: Final = 60_000
 """Lease of the landing fence; every intent opened or finished renews it."""
-
-APPEND_ATTEMPTS_MAX: Final = 4
-"""Times one table is tried before its landing is left to the next call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class Landing:
         found = []
         for part in intent.parts:
             state = await self.authority.execute(FindWorld(WorldRef(self.storage, part.world)))
-            manifests = await self._manifests(state.world, part.first, part.last)
+            manifests = await self._manifests(state.world, Tick(part.first), Tick(part.last))
             found.append(Stretch(state.world, tuple(manifests)))
         return found
 
@@ -286,39 +286,24 @@ class _Term:
     async def _appended(
         self, intent: Intent, wanted: IntentTable, signature: Signature, stretches: list[Stretch]
     ) -> int:
-        """Append a table's rows unless they are there already; count the files added.
-
-        After any exception the table is loaded again and looked at: no error of a commit
-        proves that nothing happened.
-        """
+        """Append a table's rows unless they are there already; count the files added."""
         sources = [
             source
             for stretch in sorted(stretches, key=lambda each: each.world.world)
             for source in stretch.rows_of(wanted.table)
         ]
-        rows: pa.Table | None = None
-        failed: Exception | None = None
-        for _ in range(APPEND_ATTEMPTS_MAX):
-            table = await asyncio.to_thread(self.landing.lake.created, signature)
-            seen = verdict(table, intent.batch, wanted.parent)
-            if seen is Verdict.UNTOLD:
-                _, origin = sources[0]
-                mark = (origin.world, origin.tick, origin.token)
-                is_there = await asyncio.to_thread(holds_rows, table, *mark)
-                seen = Verdict.LANDED if is_there else Verdict.NOT_LANDED
-            if seen is Verdict.LANDED:
-                return 0 if failed is None else 1
-            if rows is None:
-                rows = await self._rows(wanted, signature, sources)
-            try:
-                return await asyncio.to_thread(append, table, rows, intent.batch)
-            except PerdureError:
-                raise
-            except Exception as error:  # noqa: BLE001  # whatever it was, the table is asked
-                failed = error
-        raise StoreUnavailable(
-            expected=f"to append batch {intent.batch} to table {wanted.table}", found=str(failed)
-        ) from failed
+
+        def is_there(table: Table) -> bool:
+            _, origin = sources[0]
+            return holds_rows(table, origin.world, origin.tick, origin.token)
+
+        return await appended_once(
+            partial(self.landing.lake.created, signature),
+            intent.batch,
+            wanted.parent,
+            rows=partial(self._rows, wanted, signature, sources),
+            is_there=is_there,
+        )
 
     async def _rows(
         self,

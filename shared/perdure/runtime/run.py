@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from perdure.kernel.create import Describe
-from perdure.kernel.errors import Invalid, PerdureError
+from perdure.kernel.errors import ConsumerBehind, Invalid, PerdureError
 from perdure.kernel.fence import Grip
 from perdure.kernel.ids import NO_TICK, Instant, Tick
 from perdure.kernel.limits import TICK_MAX
 from perdure.kernel.places import WAKE_SHARDS, WorldRef
 from perdure.kernel.rest import ReadAgenda, Rest, Wakes
 from perdure.kernel.run import StartRun
+from perdure.runtime.abandoned import retire_abandoned
 from perdure.runtime.compute import HookFailure
-from perdure.runtime.sweep import retire_abandoned
 from perdure.runtime.tick import Ticker, TickReport
 
 TICK_RESERVE_MS: Final = 2_000
@@ -96,7 +96,12 @@ async def _run(ticker: Ticker, ref: WorldRef, target: Tick, deadline: Instant) -
         published = grip.head.published
         while published < target and ticker.means.now() + TICK_RESERVE_MS < deadline:
             keep = published + 1 < target
-            report, grip = await ticker.tick(ref, grip, keep=keep)
+            try:
+                report, grip = await ticker.tick(ref, grip, keep=keep)
+            except ConsumerBehind:
+                if total.ticks == 0:
+                    raise
+                break  # what was published is told; who asks again is told to wait
             total.add(report)
             published, entities = report.tick, report.entities
     finally:
@@ -176,6 +181,8 @@ async def run_due(ticker: Ticker, *, deadline: Instant) -> Round:
                     ticked.append(await _serve(ticker, ref, agenda.tick_due))
                 if agenda.abandoned and await retire_abandoned(ticker, ref):
                     retired.append(ref)
+            except ConsumerBehind:
+                continue  # not now: the world stays due until it has been read
             except PerdureError as error:
                 failed.append((ref, error))
                 continue

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from perdure.kernel.cancel import CancelledAll
 from perdure.kernel.component import Component
+from perdure.kernel.consumers import ConsumerInfo
 from perdure.kernel.create import WorldInfo
 from perdure.kernel.fork_source import Pending
 from perdure.kernel.ids import EntityId, Holder, Instant, Tick, Token, WorldId
@@ -20,16 +21,21 @@ from perdure.kernel.places import WorldRef
 from perdure.kernel.status import CommandStatus
 from perdure.runtime.close import Destroyed, destroy
 from perdure.runtime.configure import Configuring, InUse
+from perdure.runtime.history import History, HistoryAsked, HistoryPage
 from perdure.runtime.land import Landed, Landing
 from perdure.runtime.private import private_world
+from perdure.runtime.project import Projection
 from perdure.runtime.read import Reader
 from perdure.runtime.resume import resume
 from perdure.runtime.run import Ran, run_ticks
 from perdure.runtime.tick import Ticker
+from perdure.runtime.verify import Verified, Verifier
 from perdure.runtime.worlds import LIST_MAX, Submitted, Worlds
 
 RUN_MS: int = 24 * 60 * 60 * 1_000
 """A run in one's own process has a day; a function has less."""
+
+EVERYTHING = HistoryAsked()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,8 @@ class Storage:
     ticker: Ticker
     reader: Reader
     landing: Landing
+    projection: Projection
+    history: History
     now: Callable[[], Instant]
     new_token: Callable[[], Token]
 
@@ -100,12 +108,14 @@ class Storage:
     async def land(self, *world_ids: str) -> Landed:
         """Copy what these worlds (or all) have published into the Iceberg tables.
 
-        Raises: FenceHeld while another lands.
+        What their logs say goes into the audit table. Raises: FenceHeld while another lands.
         """
         named = [WorldId(each) for each in world_ids]
         wanted = named or [info.world_id for info in await self.discover(show="all")]
         holder = Holder(self.new_token())
-        return await self.landing.land(wanted, holder=holder, new_token=self.new_token)
+        landed = await self.landing.land(wanted, holder=holder, new_token=self.new_token)
+        await self.projection.project(wanted, holder=holder, new_token=self.new_token)
+        return landed
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,8 +287,51 @@ class World:
         return await destroy(ticker.means, ref, lease_ms=ticker.lease_ms)
 
     async def land(self) -> Landed:
-        """Copy what this world has published into the Iceberg tables."""
+        """Copy what this world has published, and what its log says, into the tables."""
         return await self.storage.land(self.world_id)
+
+    async def history(self, asked: HistoryAsked = EVERYTHING) -> HistoryPage:
+        """Return a page of what happened here, as far as that is landed.
+
+        Raises: Invalid, StoreUnavailable.
+        """
+        return await self.storage.history.read(self.world_id, asked)
+
+    async def consumers(self) -> list[ConsumerInfo]:
+        """Tell who reads the log of this world, and how far they are behind."""
+        return await self.storage.worlds.consumers.list(self.world_id)
+
+    async def set_consumer(self, name: str, *, required: bool = False) -> ConsumerInfo:
+        """Register a reader of the log; for a required one the next tick waits.
+
+        Raises: InvalidId, TooLarge.
+        """
+        return await self.storage.worlds.consumers.set(self.world_id, name, required=required)
+
+    async def remove_consumer(self, name: str) -> None:
+        """Forget a reader of the log. Raises Invalid for the storage's own."""
+        await self.storage.worlds.consumers.remove(self.world_id, name)
+
+    async def acknowledge(self, name: str, seq: int) -> ConsumerInfo:
+        """Say that a reader has read the log up to ``seq``.
+
+        Raises: NotFound, Conflict for going back, OutOfRange.
+        """
+        return await self.storage.worlds.consumers.acknowledge(self.world_id, name, seq)
+
+    async def verify(self, *, from_tick: int | None = None, to_tick: int | None = None) -> Verified:
+        """Read the whole record of the world again, and do its ticks again.
+
+        Raises: NotPublished, Invalid, WrongApp, Unavailable kinds.
+        """
+        landing = self.storage.landing
+        return await Verifier(
+            landing.authority,
+            landing.objects,
+            landing.lake,
+            landing.storage,
+            self.storage.ticker.means.app,
+        ).verify(self.world_id, from_tick=from_tick, to_tick=to_tick)
 
 
 def _dated(command: Command, tick: int | None, priority: int | None) -> Command:

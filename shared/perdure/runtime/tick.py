@@ -12,8 +12,9 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from perdure.kernel import ranges
+from perdure.kernel.consumers import CheckConsumers
 from perdure.kernel.drain import DrainDue, Drained
-from perdure.kernel.errors import Contended, DrainStale, StaleWriter, Unavailable
+from perdure.kernel.errors import ConsumerBehind, Contended, DrainStale, StaleWriter, Unavailable
 from perdure.kernel.fence import Grip, NameProbe, ReleaseFence, TakeFence
 from perdure.kernel.ids import Holder, Instant, Partition, Seq, Tick, Token
 from perdure.kernel.places import WorldRef
@@ -142,6 +143,8 @@ class Ticker:
         processor failed; UnknownProcessor, UnknownResource if the application has it no
         longer; Unavailable kinds; then nothing of this tick was published.
         """
+        if grip.head.required:  # before any work, not only at its end
+            await self._means.authority.execute(CheckConsumers(ref))
         choice = await self._choices.of(ref, grip.head.configured)
         warm = await self._state(ref, grip)
         token, at = self._means.new_token(), self._means.now()
@@ -196,6 +199,8 @@ class Ticker:
         while True:
             try:
                 return await self._means.authority.execute(request)
+            except ConsumerBehind:
+                raise
             except Unavailable:
                 attempt += 1
                 wait_ms = min(10 * 2**attempt, 2_000)

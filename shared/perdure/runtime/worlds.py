@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from perdure.kernel import limits
@@ -39,6 +39,7 @@ from perdure.kernel.places import WorldRef
 from perdure.kernel.records import WriterMode
 from perdure.kernel.status import CommandState, CommandStatus, StatusOf
 from perdure.kernel.view import Request
+from perdure.runtime.consumers import Consumers
 from perdure.runtime.fork import Wish, fork
 from perdure.runtime.ports import Executes
 from perdure.runtime.steady import steadily
@@ -88,6 +89,11 @@ class Worlds:
         self._app = app
         self._pause = pause
 
+    @property
+    def consumers(self) -> Consumers:
+        """Who reads the logs of these worlds."""
+        return Consumers(self._authority, self._storage)
+
     def ref(self, world: str) -> WorldRef:
         """Name a world of this storage. Raises InvalidId."""
         return WorldRef(self._storage, WorldId(checked_id(world, what="a world id")))
@@ -99,13 +105,14 @@ class Worlds:
         world_id: str | None = None,
         kind: str = "",
         every_ms: int | None = None,
+        by: Caller = LOCAL,
     ) -> WorldInfo:
         """Create a world, or return it if the same was created before under this id.
 
         Raises: Invalid kinds, NameTaken, Conflict, WorldDestroyed.
         """
         request = self.creation(name, world_id=world_id, kind=kind, every_ms=every_ms)
-        return await self._authority.execute(request)
+        return await self._authority.execute(replace(request, by=by))
 
     def creation(
         self,
@@ -159,7 +166,7 @@ class Worlds:
 
     async def describe(self, world: str) -> WorldInfo:
         """Tell what is known of a world. Raises NotFound."""
-        return await self._authority.execute(Describe(self.ref(world)))
+        return await self._authority.execute(Describe(self.ref(world), with_consumers=True))
 
     async def discover(
         self, after: str | None = None, limit: int = 100, *, show: Show = "public"
@@ -185,9 +192,8 @@ class Worlds:
         commands: Sequence[Command],
         *,
         batch_id: str | None = None,
-        principal: str | None = None,
-        origin: str = "local",
         holder: Holder | None = None,
+        by: Caller = LOCAL,
     ) -> Submitted:
         """Admit commands: all or none, and the same batch id at most once.
 
@@ -200,11 +206,11 @@ class Worlds:
         ref = self.ref(world)
         chosen = BatchId(self._new_token() if batch_id is None else batch_id)
         batch = prepared(
-            ref.world, chosen, commands, self._registry, principal=principal, origin=origin
+            ref.world, chosen, commands, self._registry, principal=by.actor, origin=by.origin
         )
         try:
             answer: Admitted | KnownAdmitted = await self._authority.execute(
-                Admit(ref, batch, holder)
+                Admit(ref, batch, holder, by)
             )
         except Unavailable as error:
             error.batch_id = chosen
@@ -265,15 +271,15 @@ class Worlds:
         page = await self._steady(Ledger(self.ref(world), _ledger_place(after), _limited(limit)))
         return list(page.commands), None if page.after is None else "{}.{}".format(*page.after)
 
-    async def cancel(self, world: str, command: str) -> CommandStatus:
+    async def cancel(self, world: str, command: str, *, by: Caller = LOCAL) -> CommandStatus:
         """Cancel one open command. Raises NotFound, NotCancellable."""
         ref = self.ref(world)
-        await self._steady(Cancel(ref, _command_id(command)))
+        await self._steady(Cancel(ref, _command_id(command), by))
         return await self._steady(StatusOf(ref, _command_id(command)))
 
-    async def cancel_all(self, world: str, request: str) -> CancelledAll:
+    async def cancel_all(self, world: str, request: str, *, by: Caller = LOCAL) -> CancelledAll:
         """Cancel everything open now; the same ``request`` again changes nothing."""
-        return await self._authority.execute(CancelAll(self.ref(world), request).checked())
+        return await self._authority.execute(CancelAll(self.ref(world), request, by).checked())
 
     async def log(self, world: str, after: int = 0, limit: int = 100) -> list[LogEntry]:
         """Return the entries of the log behind ``after``, up to the first gap."""

@@ -1,0 +1,54 @@
+"""The authorizer: what API Gateway does before a function is called, and how it says no."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import jwt
+
+from perdure_emulator.issuer import Issuer, as_delivered
+from perdure_emulator.template import IAM, OPEN
+
+BEARER: Final = "bearer "
+
+
+class Denied(Exception):
+    """A request that reaches no function; ``reply`` is what API Gateway answers."""
+
+    def __init__(self, status: int, message: str, challenge: str | None = None) -> None:
+        super().__init__(message)
+        headers = {"content-type": "application/json"}
+        if challenge is not None:
+            headers["www-authenticate"] = challenge
+        self.reply: dict[str, Any] = {
+            "statusCode": status,
+            "headers": headers,
+            "body": json.dumps({"message": message}),
+        }
+
+
+def authorized(
+    authorization: str, headers: Mapping[str, str], issuer: Issuer
+) -> dict[str, Any] | None:
+    """Return what a route's authorizer found out, None for an open route. Raises Denied."""
+    if authorization == OPEN:
+        return None
+    if authorization == IAM:
+        # Signatures are AWS's to check: without it, such a route is open to nobody.
+        raise Denied(403, "Forbidden")
+    given = headers.get("authorization", "").strip()
+    if not given:
+        raise Denied(401, "Unauthorized", "Bearer")
+    token = given[len(BEARER) :].strip() if given.lower().startswith(BEARER) else given
+    try:
+        claims = issuer.claims(token)
+    except jwt.InvalidTokenError as error:
+        raise Denied(401, "Unauthorized", _challenge(error)) from error
+    return {"jwt": {"claims": as_delivered(claims), "scopes": None}}
+
+
+def _challenge(error: jwt.InvalidTokenError) -> str:
+    why = "the token has expired" if isinstance(error, jwt.ExpiredSignatureError) else "not good"
+    return f'Bearer scope="" error="invalid_token" error_description="{why}"'

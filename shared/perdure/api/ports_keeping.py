@@ -1,0 +1,42 @@
+"""Ports of keeping: what verification and trimming ask of the runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from perdure.kernel.ids import Tick
+
+
+class Finding(Protocol):
+    """One thing that is not as it should be."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def where(self) -> str: ...
+    @property
+    def expected(self) -> str: ...
+    @property
+    def found(self) -> str: ...
+
+
+class Verified(Protocol):
+    """What a verification looked at and found."""
+
+    @property
+    def checked_ticks(self) -> int: ...
+    @property
+    def next_tick(self) -> Tick | None: ...
+    @property
+    def findings(self) -> Sequence[Finding]: ...
+
+
+class VerifyPorts(Protocol):
+    """What verification needs."""
+
+    async def verify(
+        self, world: str, *, from_tick: int | None, to_tick: int | None, ms: int
+    ) -> Verified:
+        """Verify as many ticks of a world as there is time for in ``ms``, at least one."""
+        ...

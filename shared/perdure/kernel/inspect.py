@@ -1,0 +1,54 @@
+"""Inspection: records as they lie in a store, also those that nobody else would read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Generic
+
+from perdure.kernel.errors import Corrupt
+from perdure.kernel.ids import Instant, Partition
+from perdure.kernel.view import Decision, Key, R, Reads, View
+
+INSPECTED_MAX = 250
+"""Records of one inspection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Generic[R]):
+    """What lies at a key: a record, or nothing, or bytes with a ``flaw``."""
+
+    record: R | None
+    flaw: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inspect(Generic[R]):
+    """Read records of one partition, each by itself: a garbled one hides none of the others."""
+
+    partition: Partition
+    keys: tuple[Key[R], ...]
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return Partition(f"{self.partition}#read")
+
+    def reads(self) -> Reads:
+        return Reads(peeks=self.keys)
+
+    def decide(self, view: View, now: Instant) -> Decision[tuple[Held[R], ...]]:
+        return Decision(tuple(_held(view, key) for key in self.keys))
+
+
+def _held(view: View, key: Key[R]) -> Held[R]:
+    try:
+        record = view.peek(key)
+    except Corrupt as error:
+        return Held(None, error.found)
+    if record is None:
+        return Held(None)
+    stored = view.stored[key]
+    if stored is not None and stored.body != record.body():
+        return Held(None, "bytes that its content does not spell")
+    return Held(record)

@@ -1,0 +1,197 @@
+"""Archives: log entries that left the store, and the store that finds them as if they had not."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from perdure.authority.packing import packed, unpacked
+from perdure.authority.store import Store
+from perdure.kernel.commit import Commit
+from perdure.kernel.errors import Corrupt, NotFound
+from perdure.kernel.ids import Partition, Seq, Token
+from perdure.kernel.log import LogEntry, log_key
+from perdure.kernel.places import number
+from perdure.kernel.trim import Archive, archives_from, trim_key
+from perdure.kernel.view import Key, R, Range, Reads, Stored, Version, View
+from perdure.lake.objects import ObjectStore
+
+BLOCKS_KEPT: Final = 4
+"""Archives that a process keeps decoded: a reader of an old log goes through one after another."""
+
+_LOG: Final = "log/"
+_LEVEL: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Log entries as one object: its name says where they belong and what its bytes are."""
+
+    name: str
+    data: bytes
+    sha256: str
+
+
+def archived(entries: Sequence[LogEntry]) -> Packed:
+    """Spell log entries, their exact bodies, as one object."""
+    # A body is canonical JSON in ASCII: it holds no line break.
+    data = zlib.compress(b"\n".join(entry.body() for entry in entries), _LEVEL)
+    sha256 = hashlib.sha256(data).hexdigest()
+    first = entries[0]
+    name = f"{prefix_of(first.partition)}{number(first.seq)}.{sha256[:16]}.log"
+    return Packed(name, data, sha256)
+
+
+def prefix_of(world: Partition) -> str:
+    """Return how the names of a world's archive objects begin."""
+    return f"archive/{world.replace('/', '.')}/"
+
+
+async def bodies_of(archive: Archive, objects: ObjectStore) -> list[bytes]:
+    """Return the exact bodies of an archive's entries. Raises Corrupt."""
+    try:
+        data = await objects.get(archive.object)
+    except NotFound as error:
+        raise Corrupt(expected=f"archive {archive.object}", found="no such object") from error
+    found = hashlib.sha256(data).hexdigest()
+    if found != archive.sha256:
+        raise Corrupt(
+            expected=f"archive {archive.object} with SHA-256 {archive.sha256[:12]}…",
+            found=f"{found[:12]}…",
+        )
+    return zlib.decompress(data).split(b"\n")
+
+
+class ArchivedStore:
+    """A store that also finds log entries which were moved to archives.
+
+    Only what is peeked at or found through a range comes from there, so a commit is never
+    conditioned on it. What the store holds itself costs nothing more.
+    """
+
+    def __init__(self, store: Store, objects: Callable[[], ObjectStore]) -> None:
+        self._store = store
+        self._objects = objects
+        self._opened: ObjectStore | None = None
+        self._blocks: OrderedDict[str, list[bytes]] = OrderedDict()
+
+    async def load(self, reads: Reads) -> View:
+        view = await self._store.load(reads)
+        gone = [key for key in reads.peeks if _is_entry(key) and view.stored.get(key) is None]
+        short = [wanted for wanted in reads.ranges if _lacks_first(view, wanted)]
+        if gone or short:
+            await self._supply(view, gone, short)
+        return view
+
+    async def commit(self, commit: Commit) -> None:
+        await self._store.commit(commit)
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    async def _supply(
+        self, view: View, gone: Iterable[Key[Any]], short: Iterable[Range[Any]]
+    ) -> None:
+        """Put in what the archives hold of peeked keys and of the beginnings of ranges."""
+        wanted: dict[Partition, set[int]] = {}
+        for key in gone:
+            wanted.setdefault(key.partition, set()).add(_seq(key.sort))
+        for each in short:
+            seqs = wanted.setdefault(each.partition, set())
+            seqs.update(_lacking(view, each))
+        found: dict[Key[Any], Stored] = {}
+        for world, seqs in wanted.items():
+            found |= await self._found(world, seqs)
+        ranges = {
+            each: _joined(view.keys_of(each), found, each)
+            for each in short
+            if any(key.partition == each.partition for key in found)
+        }
+        view.supply(found, ranges)
+
+    async def _found(self, world: Partition, seqs: set[int]) -> dict[Key[Any], Stored]:
+        key = trim_key(world)
+        trim = _read(key, (await self._store.load(Reads(peeks=(key,)))).stored[key])
+        found: dict[Key[Any], Stored] = {}
+        # What is behind that bound is not archived: it is not there yet.
+        waiting = [] if trim is None else sorted(seq for seq in seqs if seq <= trim.log_through)
+        while waiting:
+            archive = await self._archive(world, Seq(waiting[0]))
+            if archive is None:
+                raise Corrupt(expected=f"an archive of log entry {waiting[0]}", found="none")
+            bodies = await self._bodies(archive)
+            for seq in waiting:
+                if archive.first <= seq <= archive.last:
+                    body = packed(bodies[seq - archive.first])
+                    version = Version(1, Token(archive.object))
+                    found[log_key(world, Seq(seq))] = Stored(version, body)
+            waiting = [seq for seq in waiting if seq > archive.last]
+        return found
+
+    async def _archive(self, world: Partition, seq: Seq) -> Archive | None:
+        wanted = archives_from(world, seq, limit=1)
+        view = await self._store.load(Reads(ranges=(wanted,)))
+        for key in view.keys_of(wanted):
+            return _read(Key(key.partition, key.sort, Archive), view.stored[key])
+        return None
+
+    async def _bodies(self, archive: Archive) -> list[bytes]:
+        known = self._blocks.get(archive.object)
+        if known is None:
+            if self._opened is None:
+                self._opened = self._objects()
+            known = self._blocks[archive.object] = await bodies_of(archive, self._opened)
+            while len(self._blocks) > BLOCKS_KEPT:
+                self._blocks.popitem(last=False)
+        return known
+
+
+def _read(key: Key[R], stored: Stored | None) -> R | None:
+    """Read a record as the store holds it; those of a trim are short enough to lie in one."""
+    if stored is None:
+        return None
+    body = unpacked(stored.body)
+    assert isinstance(body, bytes), "a record of a trim is never put in chunks"
+    return key.of.read(key.partition, key.sort, body)
+
+
+def _is_entry(key: Key[Any]) -> bool:
+    return key.sort.startswith(_LOG)
+
+
+def _seq(sort: str) -> int:
+    return int(sort.removeprefix(_LOG))
+
+
+def _lacks_first(view: View, wanted: Range[Any]) -> bool:
+    """Say whether a range of log entries, read upwards, does not begin where it was asked to."""
+    if not wanted.first.startswith(_LOG) or wanted.descending:
+        return False
+    keys = view.keys_of(wanted)
+    return not keys or keys[0].sort != wanted.first
+
+
+def _lacking(view: View, wanted: Range[Any]) -> range:
+    """Return which entries lie before the first that was found, within the limit."""
+    keys = view.keys_of(wanted)
+    first = _seq(wanted.first)
+    until = first + wanted.limit
+    if wanted.last.startswith(_LOG):
+        until = min(until, _seq(wanted.last))
+    return range(first, min(until, _seq(keys[0].sort)) if keys else until)
+
+
+def _joined(
+    keys: Sequence[Key[Any]], found: dict[Key[Any], Stored], wanted: Range[Any]
+) -> list[Key[Any]]:
+    """Return what a range holds with what the archives hold of it, in order, within its limit."""
+    extra = (
+        key
+        for key in found
+        if key.partition == wanted.partition and wanted.first <= key.sort < wanted.last
+    )
+    return sorted({*extra, *keys}, key=lambda key: key.sort)[: wanted.limit]

@@ -1,0 +1,87 @@
+"""The chain of a log, walked link by link, so that the entry at fault is the one named."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+
+from perdure.kernel.ids import Partition, Seq
+from perdure.kernel.inspect import INSPECTED_MAX, Held
+from perdure.kernel.log import LogEntry, log_key
+from perdure.runtime.findings import Finding, inspected
+from perdure.runtime.ports import Executes
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One place of a log: its entry if that is sound, else what was found there."""
+
+    seq: Seq
+    entry: LogEntry | None
+    finding: Finding | None
+
+
+@dataclass(slots=True)
+class _Chain:
+    """Judges entries in order. Each is claimed by the one behind it, the last by the head."""
+
+    last: str
+    """The digest that the head records."""
+
+    trusted: str | None = ""
+    """Digest of the entry before, None while nobody knows it."""
+
+    waiting: deque[tuple[Seq, Held[LogEntry]]] = field(default_factory=deque)
+
+    def judged(self) -> Link:
+        """Judge the first that waits; those behind it say what it must be."""
+        seq, held = self.waiting.popleft()
+        claimed = self._claim_on_previous(0)
+        entry = held.record
+        if entry is None or entry.seq != seq:
+            self.trusted = claimed
+            return _flawed(seq, "a log entry", held.flaw or "none")
+        before, self.trusted = self.trusted, claimed if claimed is not None else entry.digest
+        if before is not None and entry.previous != before:
+            return _flawed(
+                seq, f"the digest {before[:12]}… of the entry before", f"{entry.previous[:12]}…"
+            )
+        if claimed is not None and entry.digest != claimed:
+            if self._next_is_at_fault(entry):
+                self.trusted = entry.digest
+                return Link(seq, entry, None)
+            return _flawed(seq, f"digest {claimed[:12]}…", f"{entry.digest[:12]}…")
+        return Link(seq, entry, None)
+
+    def _claim_on_previous(self, place: int) -> str | None:
+        if place >= len(self.waiting):
+            return self.last
+        following = self.waiting[place][1].record
+        return None if following is None else following.previous
+
+    def _next_is_at_fault(self, entry: LogEntry) -> bool:
+        """Say whether the next entry is what it should be but for its link to this one."""
+        following = self.waiting[0][1].record if self.waiting else None
+        if following is None:
+            return False
+        return replace(following, previous=entry.digest).digest == self._claim_on_previous(1)
+
+
+async def links(
+    authority: Executes, world: Partition, last: Seq, digest: str
+) -> AsyncIterator[Link]:
+    """Yield every place of a log from 1 to ``last``, whose digest is ``digest``, judged."""
+    chain = _Chain(digest)
+    for first in range(1, last + 1, INSPECTED_MAX):
+        seqs = [Seq(seq) for seq in range(first, min(first + INSPECTED_MAX, last + 1))]
+        held = await inspected(authority, world, [log_key(world, seq) for seq in seqs])
+        chain.waiting += zip(seqs, held, strict=True)
+        while len(chain.waiting) > 2:
+            yield chain.judged()
+    while chain.waiting:
+        yield chain.judged()
+
+
+def _flawed(seq: Seq, expected: str, found: str) -> Link:
+    return Link(seq, None, Finding("log", f"log entry {seq}", expected, found))
