@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from airspace.components import Flight, Position, Route
+from airspace.components import Closed, Flight, Position, Route
 from perdure import App
 
 app = App("airspace")
-for component in (Position, Route, Flight):
+for component in (Position, Route, Flight, Closed):
     app.component(component)
 # Named, not imported: admission needs the components and no Arrow.
 app.include("airspace.processors")

@@ -35,3 +35,10 @@ class Flight(Component):
     carrier: str
     number: int
     tail: str
+
+
+class Closed(Component):
+    """An airport from which nothing departs since a tick: the one entity that sets a fork apart."""
+
+    airport: str
+    since_tick: int

@@ -6,20 +6,23 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import click
 import httpx
 from rich.console import Console
+from rich.table import Table
 
+from airspace import whatif
 from airspace.client import HttpClient, Problem
 from airspace.course import WORLD_ID, Course, run_day
-from airspace.flights import TICKS, Airport, Day, Flight, airborne_by_tick, real_day
+from airspace.flights import TICKS, Day, Flight, airborne_by_tick, real_day, served
 from airspace.picture import Sightings, clock, draw
 from airspace.processes import emulator, read_back, token
 from airspace.report import Bars, Outcome, table_of
+from perdure import PerdureError, Unavailable
 
 PICTURE_FILE: Final = "day.png"
 REQUEST_SECONDS: Final = 600.0
@@ -27,6 +30,10 @@ REQUEST_SECONDS: Final = 600.0
 REFUSED: Final = 1
 UNAVAILABLE: Final = 3
 INTERRUPTED: Final = 130
+
+
+Show: TypeAlias = Callable[[Path, Console], tuple[Table, bool]]
+"""A way to use a directory: what it returns is a table to show, and whether all is as it should be."""
 
 
 class Stopped(Exception):
@@ -44,7 +51,12 @@ class Stopped(Exception):
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep the data here, and go on from what is here. Without it, in a new directory.",
 )
-def main(root: Path | None) -> None:
+@click.option(
+    "--what-if",
+    is_flag=True,
+    help="Fork the day at 12:00, close Newark in the fork, and compare the two evenings.",
+)
+def main(root: Path | None, *, what_if: bool) -> None:
     """Run the demo and end the process with its exit code."""
     # A polite kill ends like Ctrl-C, so that the emulator is stopped too.
     for ending in (signal.SIGINT, signal.SIGTERM):
@@ -52,23 +64,36 @@ def main(root: Path | None) -> None:
     console = Console(highlight=False)
     kept = Path(tempfile.mkdtemp(prefix="perdure-demo-")) if root is None else root
     try:
-        outcome = demonstrated(kept, console)
+        table, is_as_promised = demonstrated(kept, console, two_evenings if what_if else one_day)
     except Stopped as stopped:
         errors = Console(stderr=True, highlight=False, soft_wrap=True)
         errors.print(f"demo: {stopped}", markup=False)
         if stopped.can_go_on:
-            errors.print(f"To go on where it stopped: scripts/demo --root {kept}", markup=False)
+            again = f"scripts/demo{' --what-if' if what_if else ''} --root {kept}"
+            errors.print(f"To go on where it stopped: {again}", markup=False)
         sys.exit(stopped.exit_code)
-    console.print(table_of(outcome))
-    if outcome.disagreeing:
+    console.print(table)
+    if not is_as_promised:
         sys.exit(REFUSED)
 
 
-def demonstrated(root: Path, console: Console) -> Outcome:
+def one_day(root: Path, console: Console) -> tuple[Table, bool]:
+    """Show the day over HTTP."""
+    outcome = shown(root, console)
+    return table_of(outcome), not outcome.disagreeing
+
+
+def two_evenings(root: Path, console: Console) -> tuple[Table, bool]:
+    """Show the day and its fork, in this process."""
+    outcome = whatif.ran(root, console)
+    return whatif.table_of(outcome), not outcome.differences
+
+
+def demonstrated(root: Path, console: Console, show: Show) -> tuple[Table, bool]:
     """Do all of the demo but the last word. Raises Stopped."""
     try:
         root.mkdir(parents=True, exist_ok=True)
-        return shown(root.resolve(), console)
+        return show(root.resolve(), console)
     except KeyboardInterrupt:
         raise Stopped("interrupted; nothing that was accepted is lost.", INTERRUPTED) from None
     except OSError as error:
@@ -78,6 +103,9 @@ def demonstrated(root: Path, console: Console) -> Outcome:
         raise Stopped(f"the emulator does not answer ({error}).", UNAVAILABLE) from error
     except Problem as problem:
         raise Stopped(str(problem), UNAVAILABLE if problem.may_pass else REFUSED) from problem
+    except PerdureError as error:
+        may_pass = isinstance(error, Unavailable)
+        raise Stopped(str(error), UNAVAILABLE if may_pass else REFUSED) from error
 
 
 def shown(root: Path, console: Console) -> Outcome:
@@ -112,12 +140,6 @@ def over_http(address: str, bearer: str, flights: Sequence[Flight], bars: Bars) 
     ) as http:
         client = HttpClient(http, pause=time.sleep)  # noqa: TID251 (wiring: the real clock)
         return run_day(client, flights, watch=bars, now=time.perf_counter)
-
-
-def served(flights: Sequence[Flight]) -> list[Airport]:
-    """Return the airports of ``flights``, by code."""
-    airports = {end.code: end for flight in flights for end in (flight.origin, flight.destination)}
-    return [airports[code] for code in sorted(airports)]
 
 
 def judged(

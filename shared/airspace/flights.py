@@ -140,3 +140,9 @@ def airborne_by_tick(flights: Iterable[Flight], *, ticks: int = TICKS) -> list[i
         changes[flight.departure_tick] += 1
         changes[flight.arrival_tick] -= 1
     return list(accumulate(changes[tick] for tick in range(ticks)))
+
+
+def served(flights: Iterable[Flight]) -> list[Airport]:
+    """Return the airports of ``flights``, by code."""
+    airports = {end.code: end for flight in flights for end in (flight.origin, flight.destination)}
+    return [airports[code] for code in sorted(airports)]

@@ -15,15 +15,18 @@ from rich.progress import TimeElapsedColumn as Elapsed
 from rich.table import Table
 from rich.text import Text
 
-from airspace.course import Course, Stage
+from airspace.course import Course
 from airspace.flights import TICKS, Day, Unusable
 
-TITLES: Final[Mapping[Stage, str]] = {
+TITLES: Final[Mapping[str, str]] = {
     "admit": "commands admitted",
     "tick": "ticks published",
     "land": "rows landed",
     "ask again": "receipts checked",
     "read": "read from the lake",
+    "as it was": "the day as it was",
+    "what if": "the day forked",
+    "compare": "evenings compared",
     "draw": "picture",
 }
 
@@ -55,7 +58,7 @@ class Bars:
             Elapsed(),
             console=console,
         )
-        self._tasks: dict[Stage, TaskID] = {}
+        self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -69,7 +72,7 @@ class Bars:
     ) -> None:
         self._progress.stop()
 
-    def __call__(self, stage: Stage, done: int, total: int | None) -> None:
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
         if stage not in self._tasks:
             self._tasks[stage] = self._progress.add_task(TITLES[stage], total=total)
         self._progress.update(self._tasks[stage], completed=done, total=total)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable
 
 import pytest
+from rich.console import Console
 
 
 @pytest.fixture
@@ -28,3 +30,9 @@ def count_calls() -> Callable[[Callable[[], object]], int]:
         return calls
 
     return counted
+
+
+@pytest.fixture
+def quiet_console() -> Console:
+    """A console that shows nothing."""
+    return Console(file=io.StringIO())
