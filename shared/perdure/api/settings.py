@@ -18,6 +18,7 @@ STORAGE: Final = "PERDURE_STORAGE"
 NAMESPACE: Final = "PERDURE_NAMESPACE"
 TABLE: Final = "PERDURE_TABLE"
 APP: Final = "PERDURE_APP"
+ENDPOINT: Final = "AWS_ENDPOINT_URL"
 
 NAMESPACE_DEFAULT: Final = "default"
 APP_DEFAULT: Final = "airspace.app:app"
@@ -57,8 +58,16 @@ class Settings:
 
     def environment(self) -> dict[str, str]:
         """Spell the settings as the variables that :func:`settings` reads."""
-        spelled = {STORAGE: self.uri, NAMESPACE: self.namespace, APP: self.app}
-        return spelled if self.table is None else {**spelled, TABLE: self.table}
+        spelled = {
+            STORAGE: self.uri,
+            NAMESPACE: self.namespace,
+            APP: self.app,
+            TABLE: self.table,
+            f"{ENDPOINT}_DYNAMODB": self.dynamodb_endpoint,
+            f"{ENDPOINT}_S3": self.s3_endpoint,
+            f"{ENDPOINT}_GLUE": self.glue_endpoint,
+        }
+        return {name: value for name, value in spelled.items() if value is not None}
 
 
 def settings(environment: Mapping[str, str] | None = None) -> Settings:
@@ -80,15 +89,15 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
         raise InvalidValue(
             expected=f"{TABLE} to name a DynamoDB table for {uri}", found="no such variable"
         )
-    everywhere = variables.get("AWS_ENDPOINT_URL") or None
+    everywhere = variables.get(ENDPOINT) or None
     return Settings(
         uri=uri.rstrip("/"),
         namespace=checked_id(variables.get(NAMESPACE, NAMESPACE_DEFAULT), what=NAMESPACE),
         table=table,
         app=variables.get(APP, APP_DEFAULT),
-        dynamodb_endpoint=variables.get("AWS_ENDPOINT_URL_DYNAMODB") or everywhere,
-        s3_endpoint=variables.get("AWS_ENDPOINT_URL_S3") or everywhere,
-        glue_endpoint=variables.get("AWS_ENDPOINT_URL_GLUE") or everywhere,
+        dynamodb_endpoint=variables.get(f"{ENDPOINT}_DYNAMODB") or everywhere,
+        s3_endpoint=variables.get(f"{ENDPOINT}_S3") or everywhere,
+        glue_endpoint=variables.get(f"{ENDPOINT}_GLUE") or everywhere,
     )
 
 
@@ -99,3 +108,13 @@ def local(root: Path, *, app: str | None = None, namespace: str | None = None) -
         namespace=namespace or os.environ.get(NAMESPACE, NAMESPACE_DEFAULT),
         app=app or os.environ.get(APP, APP_DEFAULT),
     )
+
+
+def place(where: str, *, table: str | None = None) -> Settings:
+    """Return the settings of a storage named by a directory or a URI; the rest from the environment.
+
+    Raises: InvalidValue.
+    """
+    if "://" not in where:
+        return local(Path(where))
+    return settings({**os.environ, STORAGE: where, TABLE: table or ""})

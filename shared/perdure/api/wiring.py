@@ -17,6 +17,7 @@ from perdure.authority.engine import Authority
 from perdure.authority.sqlite import SqliteStore
 from perdure.authority.store import Store
 from perdure.kernel.errors import StoreUnavailable
+from perdure.kernel.floor import EnterCatalog
 from perdure.kernel.ids import Instant, RunId, Token
 from perdure.runtime.app import App, load_app
 from perdure.runtime.worlds import Worlds
@@ -38,11 +39,12 @@ async def opened_worlds(
 ) -> AsyncIterator[tuple[Authority, Worlds]]:
     """Open the storage that ``chosen`` names, for its application unless one is given.
 
-    Raises: NotFound for the application; StoreUnavailable, NewerSchema.
+    Raises: NotFound for the application; StoreUnavailable, NewerSchema; WorldMoving while a
+    migration fills it.
     """
     app = load_app(chosen.app) if app is None else app
-    authority = Authority(await _store(chosen), system.now, system.new_token)
-    try:
+    async with opened_authority(chosen) as authority:
+        await authority.execute(EnterCatalog(chosen.storage))
         yield (
             authority,
             Worlds(
@@ -54,6 +56,14 @@ async def opened_worlds(
                 new_run=lambda: run_id(system.now(), system.new_token()),
             ),
         )
+
+
+@asynccontextmanager
+async def opened_authority(chosen: Settings) -> AsyncIterator[Authority]:
+    """Open the authority that ``chosen`` names, whatever its catalog says of itself."""
+    authority = Authority(await _store(chosen), system.now, system.new_token)
+    try:
+        yield authority
     finally:
         await authority.close()
 

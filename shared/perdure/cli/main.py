@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "tick": ("perdure.cli.ticks:tick", "Let a world advance."),
     "query": ("perdure.cli.rows:query", "Read the rows of a world."),
     "log": ("perdure.cli.worlds:log", "Read the log of a world."),
+    "migrate": ("perdure.cli.migrate:migrate", "Move a whole storage to another place."),
     "land": ("perdure.cli.ticks:land", "Copy what is published into the Iceberg tables."),
 }
 

@@ -14,6 +14,7 @@ from perdure.kernel.errors import (
     NotFound,
     WorldDestroyed,
 )
+from perdure.kernel.floor import check_floor, floor_key
 from perdure.kernel.ids import (
     NO_TICK,
     Epoch,
@@ -116,6 +117,7 @@ class CreateWorld:
                 world_key(self.ref),
                 name_key(catalog, self.name),
                 head_key(self.ref.partition),
+                floor_key(catalog),
             )
         )
 
@@ -137,6 +139,7 @@ class CreateWorld:
         head = view.get(head_key(self.ref.partition))
         if known is not None and head is not None:
             return Decision(self._known(view, known, head))
+        check_floor(view, self.ref.catalog)
         claim = view.get(name_key(self.ref.catalog, self.name))
         if known is not None or (claim is not None and claim.world == self.ref.world):
             raise Contended(

@@ -82,6 +82,38 @@ class Lake:
         check_fingerprint(signature, table.schema().as_arrow())
         return table
 
+    def names(self) -> list[str]:
+        """Return the names of all tables there are, sorted. Raises StoreUnavailable."""
+        try:
+            found = self._catalog.list_tables(self._namespace)
+        except NoSuchNamespaceError:
+            return []
+        return sorted(identifier[-1] for identifier in found)
+
+    def table(self, name: str) -> Table | None:
+        """Open a table by its name alone; None if there is none."""
+        try:
+            return self._catalog.load_table((self._namespace, name))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
+    def like(self, name: str, model: Table) -> Table:
+        """Open a table, made as ``model`` is if it is not there yet."""
+        found = self.table(name)
+        if found is not None:
+            return found
+        with contextlib.suppress(NamespaceAlreadyExistsError):
+            self._catalog.create_namespace(self._namespace)
+        with contextlib.suppress(TableAlreadyExistsError):
+            return self._catalog.create_table(
+                (self._namespace, name),
+                schema=model.schema(),
+                partition_spec=model.spec(),
+                sort_order=model.sort_order(),
+                properties={"format-version": str(model.format_version), **model.properties},
+            )
+        return self._catalog.load_table((self._namespace, name))
+
     def created(self, signature: Signature) -> Table:
         """Open a table, made if it is not there yet; rivals may make it at the same time.
 
