@@ -16,7 +16,7 @@ import perdure
 from perdure.api.settings import Settings
 from perdure.api.wiring_migrate import migrated
 
-SHIPS = 200
+SHIPS = 700
 
 
 def opened(root: Path):
@@ -27,7 +27,7 @@ async def filled(root: Path) -> None:
     """Make a storage: a world with ticks and cargo, one with a schedule, one that is empty."""
     async with opened(root) as storage:
         harbour = await storage.create_world("harbour", world_id="harbour")
-        ships = [perdure.Spawn(Position(x=float(n), y=0.0)) for n in range(SHIPS)]
+        ships = [perdure.Spawn(Position(x=n / 3, y=n / 7)) for n in range(SHIPS)]
         await harbour.submit(ships, batch_id="ships")
         await harbour.run(to_tick=2)
         await harbour.submit([perdure.AddComponents(Cargo(tons=7), entity_id=1)], batch_id="cargo")

@@ -107,7 +107,7 @@ async def listed(root):
 
 def test_command_ids_replay_at_the_destination_as_they_did_at_the_source(source, tmp_path):
     destination = tmp_path / "destination"
-    ships = [perdure.Spawn(Position(x=float(n), y=0.0)) for n in range(SHIPS)]
+    ships = [perdure.Spawn(Position(x=n / 3, y=n / 7)) for n in range(SHIPS)]
     move(source, destination)
 
     async def again():
@@ -460,22 +460,36 @@ def firsts(names):
     return sorted({found[at] for found in numbers.values() for at in (0, len(found) // 2)})
 
 
+def check_killed(past, directory, number):
+    source, destination = directory / f"s{number}", directory / f"d{number}"
+    shutil.copytree(past, source)
+    assert killed(local(source), local(destination), "move", number) == -9
+
+    receipt = move(source, destination)
+
+    assert receipt["worlds"].keys() == {"harbour", "yard", "fresh"}
+    assert asyncio.run(ships_of(destination)) == SHIPS
+    assert asyncio.run(told(source, "harbour")).status == "moved"
+
+
 @pytest.mark.proof
+@pytest.mark.parametrize("stage", ["copying rows", "activating worlds", "leaving the source"])
+def test_killed_in_the_middle_the_same_call_ends_the_migration(past, tmp_path, stage):
+    number = MIDDLES[stage]
+
+    check_killed(past, tmp_path, number)
+
+
+@pytest.mark.proof
+@pytest.mark.slow
 def test_killed_at_any_stage_the_same_call_ends_the_migration(past, tmp_path):
     dry = tmp_path / "dry"
     shutil.copytree(past, dry)
     names = steps_of_a_move(dry, tmp_path / "dry-destination")
+    assert {names[number - 1] for number in MIDDLES.values()} == set(MIDDLES)
 
     for number in firsts(names):
-        source, destination = tmp_path / f"s{number}", tmp_path / f"d{number}"
-        shutil.copytree(past, source)
-        assert killed(local(source), local(destination), "move", number) == -9, names[number - 1]
-
-        receipt = move(source, destination)
-
-        assert receipt["worlds"].keys() == {"harbour", "yard", "fresh"}
-        assert asyncio.run(ships_of(destination)) == SHIPS, names[number - 1]
-        assert asyncio.run(told(source, "harbour")).status == "moved"
+        check_killed(past, tmp_path, number)
 
 
 async def ships_of(root):

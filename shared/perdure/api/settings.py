@@ -110,11 +110,12 @@ def local(root: Path, *, app: str | None = None, namespace: str | None = None) -
     )
 
 
-def place(where: str, *, table: str | None = None) -> Settings:
+def place(where: str, *, table: str | None = None, namespace: str | None = None) -> Settings:
     """Return the settings of a storage named by a directory or a URI; the rest from the environment.
 
-    Raises: InvalidValue.
+    Raises: InvalidValue, InvalidId.
     """
     if "://" not in where:
-        return local(Path(where))
-    return settings({**os.environ, STORAGE: where, TABLE: table or ""})
+        return local(Path(where), namespace=namespace)
+    said = {} if namespace is None else {NAMESPACE: namespace}
+    return settings({**os.environ, STORAGE: where, TABLE: table or "", **said})

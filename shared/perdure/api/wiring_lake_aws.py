@@ -36,6 +36,9 @@ def catalog(chosen: Settings) -> Catalog:
         "warehouse": f"s3://{bucket}/{prefix}/warehouse",
         "glue.max-retries": 1,
     }
+    region = boto3.Session().region_name
+    if region is not None:  # else pyiceberg asks the network for that of the bucket
+        properties["s3.region"] = region
     if chosen.s3_endpoint is not None:
         properties["s3.endpoint"] = chosen.s3_endpoint
     if chosen.glue_endpoint is not None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from perdure.api.settings import NAMESPACE, STORAGE, TABLE, settings
+from perdure.api.settings import place
 from perdure.api.wiring import made, opened_worlds
 from perdure.api.wiring_lake_storage import opened_catalog, opened_objects
 from perdure.authority import system
@@ -27,7 +27,7 @@ async def opened(
 
     Raises: InvalidValue, StoreUnavailable, NewerSchema.
     """
-    chosen = settings({STORAGE: uri, NAMESPACE: namespace, TABLE: table or ""})
+    chosen = place(uri, table=table, namespace=namespace)
     if chosen.backend == "sqlite":
         made(chosen)
     app.load()
