@@ -74,12 +74,13 @@ class Lake:
         self._namespace = namespace
 
     def opened(self, signature: Signature) -> Table | None:
-        """Open a table; None if nothing was landed in it. Raises SchemaMismatch."""
-        try:
-            table = self._catalog.load_table((self._namespace, signature.table))
-        except (NoSuchTableError, NoSuchNamespaceError):
-            return None
-        check_fingerprint(signature, table.schema().as_arrow())
+        """Open a table; None if nothing was landed in it.
+
+        Raises: SchemaMismatch, StoreUnavailable.
+        """
+        table = self.table(signature.table)
+        if table is not None:
+            check_fingerprint(signature, table.schema().as_arrow())
         return table
 
     def names(self) -> list[str]:
@@ -88,14 +89,19 @@ class Lake:
             found = self._catalog.list_tables(self._namespace)
         except NoSuchNamespaceError:
             return []
+        except Exception as error:
+            raise _unanswered("a list of Iceberg tables", error) from error
         return sorted(identifier[-1] for identifier in found)
 
     def table(self, name: str) -> Table | None:
-        """Open a table by its name alone; None if there is none."""
+        """Open a table by its name alone; None if there is none. Raises StoreUnavailable."""
         try:
             return self._catalog.load_table((self._namespace, name))
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
+        except Exception as error:
+            # Whatever the catalog or its transport says: it is no proof that nothing is there.
+            raise _unanswered(f"Iceberg table {name}", error) from error
 
     def like(self, name: str, model: Table) -> Table:
         """Open a table, made as ``model`` is if it is not there yet."""
@@ -184,6 +190,11 @@ def verdict(table: Table, batch: str, parent: int | None) -> Verdict:
             return Verdict.NOT_LANDED if is_first else Verdict.UNTOLD
         at = table.metadata.snapshot_by_id(at.parent_snapshot_id)
     return Verdict.UNTOLD
+
+
+def _unanswered(what: str, error: Exception) -> StoreUnavailable:
+    told = str(error).splitlines() or [type(error).__name__]
+    return StoreUnavailable(expected=what, found=told[0])
 
 
 def _iceberg_schema(signature: Signature) -> Schema:
