@@ -11,17 +11,16 @@ from functools import partial
 from typing import Any
 
 from perdure.api.settings import Settings
-from perdure.api.wiring import catalog_path, existing, made, opened_authority, opened_worlds
+from perdure.api.wiring import catalog_path, existing, made, opened_authority
 from perdure.api.wiring_lake_storage import opened_catalog, opened_objects
+from perdure.api.wiring_readonly import opened_readonly
 from perdure.authority import system
 from perdure.kernel.errors import Conflict, StoreUnavailable
 from perdure.kernel.ids import Holder
 from perdure.lake.iceberg import Lake
-from perdure.runtime.app import App
 from perdure.runtime.cold import Cold
 from perdure.runtime.inventory import Side
 from perdure.runtime.migrate import Mover, Progress, Receipt, check_quiet, silent
-from perdure.runtime.read import Reader
 
 
 async def migrated(
@@ -43,16 +42,9 @@ async def given_up(source: Settings, destination: Settings, migration: str) -> N
 
 async def looked_at(chosen: Settings, *, resume: bool) -> dict[str, Any]:
     """Tell what a process without any class of the application sees in a storage."""
-    app = App("cold")
-    catalog = await asyncio.to_thread(opened_catalog, chosen)
-    try:
-        async with opened_worlds(chosen, app) as (authority, worlds):
-            lake = Lake(catalog, chosen.namespace)
-            reader = Reader(authority, opened_objects(chosen), lake, chosen.storage)
-            holder = Holder(system.new_token()) if resume else None
-            return await Cold(worlds, reader).seen(holder)
-    finally:
-        catalog.close()
+    holder = Holder(system.new_token()) if resume else None
+    async with opened_readonly(chosen) as storage:
+        return await Cold(storage.worlds, storage.reader).seen(holder)
 
 
 async def looked_at_elsewhere(chosen: Settings) -> dict[str, Any]:

@@ -210,7 +210,11 @@ class Describe(WorldRequest):
 
 @dataclass(frozen=True, slots=True)
 class Discover:
-    """List the worlds of a storage, also destroyed ones, by id."""
+    """List the worlds of a storage, also destroyed ones, by id.
+
+    Beside a running creation a world may lack its head: it is never passed over.
+    Raises Contended.
+    """
 
     storage: StorageId
     after: WorldId | None
@@ -233,18 +237,24 @@ class Discover:
         worlds = view.find(self._range())
         heads = tuple(head_key(world.ref.partition) for world in worlds)
         view.require(peeks=heads)
-        found = [view.peek(key) for key in heads]
+        found: list[Head] = []
+        for world, key in zip(worlds, heads, strict=True):
+            head = view.peek(key)
+            if head is None:
+                raise Contended(
+                    expected=f"all of world {world.world!r}", found="a part: asked beside a commit"
+                )
+            found.append(head)
         marks = tuple(
             manifest_key(head.partition, head.published)
             for head in found
-            if head is not None and head.published != NO_TICK
+            if head.published != NO_TICK
         )
         view.require(peeks=marks)
         return Decision(
             tuple(
                 described(world, head, _entities(view, head))
                 for world, head in zip(worlds, found, strict=True)
-                if head is not None
             )
         )
 

@@ -16,9 +16,10 @@ from perdure.kernel.operations import Command
 from perdure.kernel.status import CommandStatus
 from perdure.runtime.land import Landed, Landing
 from perdure.runtime.read import Reader
+from perdure.runtime.readonly import ReadonlyStorage, ReadonlyWorld
 from perdure.runtime.run import Ran, run_ticks
 from perdure.runtime.tick import Ticker
-from perdure.runtime.worlds import LIST_MAX, Submitted, Worlds
+from perdure.runtime.worlds import Submitted, Worlds
 
 RUN_MS: int = 24 * 60 * 60 * 1_000
 """A run in one's own process has a day; a function has less."""
@@ -55,15 +56,13 @@ class Storage:
         info = await self.worlds.describe(world_id)
         return World(self, info.world_id)
 
+    async def open_readonly(self, world_id: str) -> ReadonlyWorld:
+        """Return a world that exists, to be looked at and nothing else. Raises NotFound."""
+        return await ReadonlyStorage(self.worlds, self.reader).open_readonly(world_id)
+
     async def discover(self) -> list[WorldInfo]:
         """List every world of the storage, by id."""
-        found: list[WorldInfo] = []
-        after: str | None = None
-        while True:
-            page, after = await self.worlds.discover(after, LIST_MAX)
-            found += page
-            if after is None:
-                return found
+        return await ReadonlyStorage(self.worlds, self.reader).discover()
 
     async def land(self, *world_ids: str) -> Landed:
         """Copy what these worlds (or all) have published into the Iceberg tables.
