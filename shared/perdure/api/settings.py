@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from perdure.kernel.canonical import canonical, digest
 from perdure.kernel.errors import InvalidValue
 from perdure.kernel.ids import StorageId, checked_id
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 
 Backend = Literal["sqlite", "dynamodb"]
 
@@ -18,9 +22,13 @@ STORAGE: Final = "PERDURE_STORAGE"
 NAMESPACE: Final = "PERDURE_NAMESPACE"
 TABLE: Final = "PERDURE_TABLE"
 APP: Final = "PERDURE_APP"
+CATALOGS: Final = "PERDURE_CATALOG_DIR"
 ENDPOINT: Final = "AWS_ENDPOINT_URL"
 
 NAMESPACE_DEFAULT: Final = "default"
+FINGERPRINT_DIGITS: Final = 24
+"""Digits of the fingerprint that name a catalog file."""
+
 APP_DEFAULT: Final = "airspace.app:app"
 
 
@@ -35,16 +43,23 @@ class Settings:
     dynamodb_endpoint: str | None = None
     s3_endpoint: str | None = None
     glue_endpoint: str | None = None
+    catalogs: str | None = None
+    """Directory of the authorities that this machine is of remote data."""
 
     @property
     def backend(self) -> Backend:
-        """Tell which authority serves the storage; the scheme of its URI says so."""
-        return "sqlite" if self.uri.startswith("file:") else "dynamodb"
+        """Tell which authority serves the storage: a table if one is named, else a local file."""
+        return "sqlite" if self.table is None else "dynamodb"
+
+    @property
+    def is_local(self) -> bool:
+        """Say whether objects and tables are files of this machine, too."""
+        return self.uri.startswith("file:")
 
     @property
     def root(self) -> Path:
         """The directory of a local storage."""
-        assert self.backend == "sqlite"
+        assert self.is_local
         return Path(urllib.parse.unquote(urllib.parse.urlsplit(self.uri).path))
 
     @property
@@ -53,8 +68,26 @@ class Settings:
 
         A local catalog file serves one storage, wherever its directory is moved to.
         """
-        place = "file:" if self.backend == "sqlite" else self.uri
+        place = "file:" if self.is_local else self.uri
         return StorageId(f"{place}#{self.namespace}#{self.backend}")
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest of the storage identity; credentials are no part of it."""
+        identity = {"uri": self.uri, "namespace": self.namespace, "backend": self.backend}
+        return digest("perdure.catalog.v1", canonical(identity))
+
+    @property
+    def catalog(self) -> Path:
+        """The SQLite file of a local authority.
+
+        Beside the data; where these are remote, in ``catalogs`` and named by the fingerprint.
+        """
+        assert self.backend == "sqlite"
+        if self.is_local:
+            return self.root / self.namespace / f".perdure-catalog-{self.backend}.db"
+        home = Path(self.catalogs or "~/.perdure/catalogs").expanduser()
+        return home / f"{self.fingerprint[:FINGERPRINT_DIGITS]}.db"
 
     def environment(self) -> dict[str, str]:
         """Spell the settings as the variables that :func:`settings` reads."""
@@ -63,6 +96,7 @@ class Settings:
             NAMESPACE: self.namespace,
             APP: self.app,
             TABLE: self.table,
+            CATALOGS: self.catalogs,
             f"{ENDPOINT}_DYNAMODB": self.dynamodb_endpoint,
             f"{ENDPOINT}_S3": self.s3_endpoint,
             f"{ENDPOINT}_GLUE": self.glue_endpoint,
@@ -73,32 +107,40 @@ class Settings:
 def settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Read the settings of this process.
 
-    ``PERDURE_STORAGE`` is ``file:///directory`` or ``s3://bucket/prefix``; the latter needs
-    ``PERDURE_TABLE``, a DynamoDB table. The AWS endpoint overrides are AWS's own variables.
-    Raises: InvalidValue.
+    ``PERDURE_STORAGE`` is ``file:///directory`` or ``s3://bucket/prefix``. ``PERDURE_TABLE`` names
+    the DynamoDB table that is the authority of the latter; without it, a file of this machine in
+    ``PERDURE_CATALOG_DIR`` is. The AWS endpoint overrides are AWS's own variables.
+    Raises: InvalidValue, InvalidId.
     """
     variables = os.environ if environment is None else environment
-    uri = variables.get(STORAGE, "")
-    table = variables.get(TABLE) or None
-    scheme = urllib.parse.urlsplit(uri).scheme
-    if scheme not in {"file", "s3"}:
-        raise InvalidValue(
-            expected=f"{STORAGE} to be file:///directory or s3://bucket/prefix", found=repr(uri)
-        )
-    if scheme == "s3" and table is None:
-        raise InvalidValue(
-            expected=f"{TABLE} to name a DynamoDB table for {uri}", found="no such variable"
-        )
+    uri = _normal(variables.get(STORAGE, ""))
+    is_local = uri.startswith("file:")
     everywhere = variables.get(ENDPOINT) or None
     return Settings(
-        uri=uri.rstrip("/"),
+        uri=uri,
         namespace=checked_id(variables.get(NAMESPACE, NAMESPACE_DEFAULT), what=NAMESPACE),
-        table=table,
+        table=None if is_local else variables.get(TABLE) or None,
         app=variables.get(APP, APP_DEFAULT),
         dynamodb_endpoint=variables.get(f"{ENDPOINT}_DYNAMODB") or everywhere,
         s3_endpoint=variables.get(f"{ENDPOINT}_S3") or everywhere,
         glue_endpoint=variables.get(f"{ENDPOINT}_GLUE") or everywhere,
+        catalogs=variables.get(CATALOGS) or None,
     )
+
+
+def _normal(uri: str) -> str:
+    """Return the one spelling of a storage's URI. Raises InvalidValue."""
+    parts = urllib.parse.urlsplit(uri)
+    is_bare = not (parts.query or parts.fragment) and "@" not in parts.netloc
+    expected = f"{STORAGE} to be file:///directory or s3://bucket/prefix"
+    if is_bare and parts.scheme == "file" and parts.netloc in {"", "localhost"}:
+        return Path(urllib.parse.unquote(parts.path) or "/").resolve().as_uri()
+    if is_bare and parts.scheme == "s3" and parts.netloc:
+        path = "/".join(part for part in parts.path.split("/") if part)
+        return f"s3://{parts.netloc}/{path}".rstrip("/")
+    # What might be a password is not repeated.
+    found = repr(uri) if is_bare else "one with credentials, a query or a fragment"
+    raise InvalidValue(expected=expected, found=found)
 
 
 def local(root: Path, *, app: str | None = None, namespace: str | None = None) -> Settings:
@@ -115,7 +157,7 @@ def place(where: str, *, table: str | None = None, namespace: str | None = None)
 
     Raises: InvalidValue, InvalidId.
     """
-    if "://" not in where:
+    if not _SCHEME.match(where):
         return local(Path(where), namespace=namespace)
     said = {} if namespace is None else {NAMESPACE: namespace}
     return settings({**os.environ, STORAGE: where, TABLE: table or "", **said})

@@ -76,8 +76,8 @@ def run_id(now: Instant, token: Token) -> RunId:
 
 
 def catalog_path(chosen: Settings) -> Path:
-    """Return the SQLite file of a local storage."""
-    return chosen.root / chosen.namespace / f".perdure-catalog-{chosen.backend}.db"
+    """Return the SQLite file of a local authority."""
+    return chosen.catalog
 
 
 def made(chosen: Settings) -> Settings:
@@ -87,23 +87,25 @@ def made(chosen: Settings) -> Settings:
     """
     directory = catalog_path(chosen).parent
     try:
-        chosen.root.mkdir(exist_ok=True)
-        directory.mkdir(exist_ok=True)
+        if chosen.is_local:
+            chosen.root.mkdir(exist_ok=True)
+        directory.mkdir(exist_ok=True, parents=not chosen.is_local)
         marker = directory / ".perdure-can-write"
         marker.touch()
         marker.unlink()
     except OSError as error:
         raise StoreUnavailable(
-            expected=f"a directory {chosen.root} that can be written",
+            expected=f"a directory {chosen.root if chosen.is_local else directory} that can be written",
             found=(error.strerror or str(error)).lower(),
         ) from error
     return chosen
 
 
 def existing(chosen: Settings) -> Settings:
-    """Return ``chosen`` if a local storage is there. Raises StoreUnavailable."""
+    """Return ``chosen`` if a storage with a local authority is there. Raises StoreUnavailable."""
     catalog = catalog_path(chosen)
-    if not chosen.root.is_dir():
+    where = chosen.root if chosen.is_local else catalog.parent
+    if not where.is_dir():
         found = "no such directory"
     elif not catalog.is_file():
         found = "none"
@@ -112,7 +114,7 @@ def existing(chosen: Settings) -> Settings:
         found = f"an empty file {catalog.name}"
     else:
         return chosen
-    raise StoreUnavailable(expected=f"a storage in {chosen.root}", found=found)
+    raise StoreUnavailable(expected=f"a storage in {where}", found=found)
 
 
 async def _store(chosen: Settings) -> Store:

@@ -15,7 +15,7 @@ from perdure.api.sandbox import Sandbox
 from perdure.api.settings import Settings, settings
 from perdure.api.wiring import opened_worlds
 from perdure.api.wiring_lake_rows import ArrowRows
-from perdure.api.wiring_lake_storage import opened_catalog, opened_objects
+from perdure.api.wiring_lake_storage import claim_of, opened_catalog, owned_objects
 from perdure.authority import system
 from perdure.authority.engine import Authority
 from perdure.kernel.ids import Holder, Instant, WorldId
@@ -46,7 +46,7 @@ async def lake(chosen: Settings | None = None) -> AsyncIterator[LakePorts]:
     catalog = await asyncio.to_thread(opened_catalog, found)
     try:
         async with opened_worlds(found) as (authority, worlds):
-            objects = opened_objects(found)
+            objects = owned_objects(found, authority)
             tables = Lake(catalog, found.namespace)
             yield LakePorts(found, authority, worlds, objects, tables)
     finally:
@@ -119,7 +119,13 @@ class LakePorts:
 
     async def _land(self, worlds: list[WorldId], ms: int) -> Landed:
         until = _deadline(ms)
-        landing = Landing(self.authority, self.objects, self.lake, self.settings.storage)
+        landing = Landing(
+            self.authority,
+            self.objects,
+            self.lake,
+            self.settings.storage,
+            claim=partial(claim_of, self.objects),
+        )
         return await landing.land(
             worlds,
             holder=Holder(system.new_token()),

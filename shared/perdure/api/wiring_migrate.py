@@ -12,7 +12,7 @@ from typing import Any
 
 from perdure.api.settings import Settings
 from perdure.api.wiring import catalog_path, existing, made, opened_authority
-from perdure.api.wiring_lake_storage import opened_catalog, opened_objects
+from perdure.api.wiring_lake_storage import opened_catalog, owned_objects
 from perdure.api.wiring_readonly import opened_readonly
 from perdure.authority import system
 from perdure.kernel.errors import Conflict, StoreUnavailable
@@ -98,7 +98,7 @@ async def _side(chosen: Settings) -> AsyncIterator[Side]:
     try:
         async with opened_authority(chosen) as authority:
             lake = Lake(catalog, chosen.namespace)
-            objects = opened_objects(chosen)
+            objects = owned_objects(chosen, authority)
             yield Side(authority, chosen.storage, objects, lake, described(chosen))
     finally:
         catalog.close()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from perdure.api.settings import place
 from perdure.api.wiring import made, opened_worlds
-from perdure.api.wiring_lake_storage import opened_catalog, opened_objects
+from perdure.api.wiring_lake_storage import claim_of, opened_catalog, owned_objects
 from perdure.authority import system
 from perdure.kernel.ids import Holder
 from perdure.lake.iceberg import Lake
@@ -34,13 +35,15 @@ async def opened(
     catalog = await asyncio.to_thread(opened_catalog, chosen)
     try:
         async with opened_worlds(chosen, app) as (authority, worlds):
-            objects, lake = opened_objects(chosen), Lake(catalog, chosen.namespace)
+            objects, lake = owned_objects(chosen, authority), Lake(catalog, chosen.namespace)
             means = Means(authority, objects, app, system.now, system.new_token)
             yield Storage(
                 worlds=worlds,
                 ticker=Ticker(means, Holder(system.new_token())),
                 reader=Reader(authority, objects, lake, chosen.storage, app.registry),
-                landing=Landing(authority, objects, lake, chosen.storage),
+                landing=Landing(
+                    authority, objects, lake, chosen.storage, claim=partial(claim_of, objects)
+                ),
                 now=system.now,
                 new_token=system.new_token,
             )

@@ -20,6 +20,7 @@ from perdure.kernel.view import Decision, Key, Range, Reads, View
 PAGE_RECORDS: Final = 50
 """Records of one reading and one writing, within COMMIT_ACTIONS_MAX; each may be a whole batch."""
 
+_OF_THE_PLACE: Final = {"authority", "floor"}
 _KEPT_BACK: Final = ("world/", "name/", "migration/")
 """Records of a catalog that appear last, when their worlds do, or never."""
 
@@ -171,5 +172,5 @@ class RecordsDigest:
 
 def is_kept_back(record: Raw) -> bool:
     """Say whether a record is of those that never travel, or travel last."""
-    held = record.sort == "floor" or record.sort.startswith(_KEPT_BACK)
+    held = record.sort in _OF_THE_PLACE or record.sort.startswith(_KEPT_BACK)
     return held and record.partition.startswith("c/")

@@ -16,9 +16,10 @@ from perdure.kernel.records import World
 from perdure.lake.copying import content
 from perdure.lake.iceberg import Lake
 from perdure.lake.objects import ObjectStore
+from perdure.runtime.claimed import CLAIM
 from perdure.runtime.ports import Executes
 
-APART: Final = ("warehouse/", "authority.json")
+APART: Final = ("warehouse/", CLAIM)
 """Names in a bucket that are no objects of worlds: the tables' own files, and whose it is."""
 
 GETS: Final = 8
