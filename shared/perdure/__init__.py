@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Update,
     )
     from perdure.runtime.app import App
+    from perdure.runtime.readonly import ReadonlyStorage
     from perdure.runtime.storage import Storage
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Unavailable",
     "Update",
     "open",
+    "open_readonly",
 ]
 
 _HOMES = {
@@ -57,12 +59,27 @@ def open(
 ) -> AbstractAsyncContextManager[Storage]:
     """Open a storage: ``async with perdure.open("file:///data/demo", app=app) as storage``.
 
-    ``s3://bucket/prefix`` needs ``table``, the DynamoDB table of its authority.
+    The authority of ``s3://bucket/prefix`` is the DynamoDB ``table``, or without one a file on
+    this machine, and then of no other machine.
     Raises: InvalidValue, StoreUnavailable, NewerSchema.
     """
     # By name, so that whoever imports this package for its components pays for no Arrow.
     wiring = importlib.import_module("perdure.api.wiring_python")
     storage: AbstractAsyncContextManager[Storage] = wiring.opened(
         uri, app=app, namespace=namespace, table=table
+    )
+    return storage
+
+
+def open_readonly(
+    uri: str, *, namespace: str = "default", table: str | None = None
+) -> AbstractAsyncContextManager[ReadonlyStorage]:
+    """Open a storage that is there, to be looked at: no application is needed, nothing is made.
+
+    Raises: InvalidValue, StoreUnavailable, NewerSchema.
+    """
+    wiring = importlib.import_module("perdure.api.wiring_readonly")
+    storage: AbstractAsyncContextManager[ReadonlyStorage] = wiring.opened(
+        uri, namespace=namespace, table=table
     )
     return storage

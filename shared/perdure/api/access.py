@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from perdure.api.operations import LEAST_ROLE, ROLES, Role
-from perdure.api.settings import Access
+from perdure.api.settings_access import Access
 from perdure.kernel.caller import LOCAL, Allowance, Caller
 from perdure.kernel.errors import InvalidId, NotPermitted, Unauthenticated, shown
 from perdure.kernel.ids import checked_id

@@ -16,7 +16,7 @@ from perdure.api.access import TRUSTED, principal
 from perdure.api.gateway import REPLY_BYTES_MAX, Answer, LambdaContext, Request
 from perdure.api.problems import internal, problem
 from perdure.api.routing import Route, Router
-from perdure.api.settings import Access, access
+from perdure.api.settings_access import Access, access
 from perdure.kernel.errors import PerdureError, Refused
 
 P = TypeVar("P")

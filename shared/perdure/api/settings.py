@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import urllib.parse
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from perdure.api.durations import milliseconds
-from perdure.api.operations import ROLES, Role
-from perdure.kernel import limits
+from perdure.kernel.canonical import canonical, digest
 from perdure.kernel.errors import InvalidValue
 from perdure.kernel.ids import StorageId, checked_id
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 
 Backend = Literal["sqlite", "dynamodb"]
 
@@ -22,25 +24,13 @@ NAMESPACE: Final = "PERDURE_NAMESPACE"
 TABLE: Final = "PERDURE_TABLE"
 TRIM: Final = "PERDURE_TRIM"
 APP: Final = "PERDURE_APP"
-
-TENANT: Final = "PERDURE_TENANT"
-ROLE_CLAIM: Final = "PERDURE_ROLE_CLAIM"
-QUOTA: Final = "PERDURE_QUOTA_"
-"""Followed by a role in capitals, or by WINDOW_MS."""
-
-QUOTA_DEFAULT: Final[Mapping[Role, int]] = {
-    "viewer": 0,
-    "player": 20_000,
-    "operator": 0,
-    "admin": 0,
-}
-"""Units a window: two of the largest batches for a player. Whoever runs the worlds may, unless told
-otherwise, ask for as much as they like: 0 is no quota."""
-
-WINDOW_MS_DEFAULT: Final = 60_000
-"""Shorter than the patience of the command line, so that it waits for the next window."""
+CATALOGS: Final = "PERDURE_CATALOG_DIR"
+ENDPOINT: Final = "AWS_ENDPOINT_URL"
 
 NAMESPACE_DEFAULT: Final = "default"
+FINGERPRINT_DIGITS: Final = 24
+"""Digits of the fingerprint that name a catalog file."""
+
 APP_DEFAULT: Final = "airspace.app:app"
 
 
@@ -58,16 +48,23 @@ class Settings:
     dynamodb_endpoint: str | None = None
     s3_endpoint: str | None = None
     glue_endpoint: str | None = None
+    catalogs: str | None = None
+    """Directory of the authorities that this machine is of remote data."""
 
     @property
     def backend(self) -> Backend:
-        """Tell which authority serves the storage; the scheme of its URI says so."""
-        return "sqlite" if self.uri.startswith("file:") else "dynamodb"
+        """Tell which authority serves the storage: a table if one is named, else a local file."""
+        return "sqlite" if self.table is None else "dynamodb"
+
+    @property
+    def is_local(self) -> bool:
+        """Say whether objects and tables are files of this machine, too."""
+        return self.uri.startswith("file:")
 
     @property
     def root(self) -> Path:
         """The directory of a local storage."""
-        assert self.backend == "sqlite"
+        assert self.is_local
         return Path(urllib.parse.unquote(urllib.parse.urlsplit(self.uri).path))
 
     @property
@@ -76,81 +73,80 @@ class Settings:
 
         A local catalog file serves one storage, wherever its directory is moved to.
         """
-        place = "file:" if self.backend == "sqlite" else self.uri
+        place = "file:" if self.is_local else self.uri
         return StorageId(f"{place}#{self.namespace}#{self.backend}")
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest of the storage identity; credentials are no part of it."""
+        identity = {"uri": self.uri, "namespace": self.namespace, "backend": self.backend}
+        return digest("perdure.catalog.v1", canonical(identity))
+
+    @property
+    def catalog(self) -> Path:
+        """The SQLite file of a local authority.
+
+        Beside the data; where these are remote, in ``catalogs`` and named by the fingerprint.
+        """
+        assert self.backend == "sqlite"
+        if self.is_local:
+            return self.root / self.namespace / f".perdure-catalog-{self.backend}.db"
+        home = Path(self.catalogs or "~/.perdure/catalogs").expanduser()
+        return home / f"{self.fingerprint[:FINGERPRINT_DIGITS]}.db"
 
     def environment(self) -> dict[str, str]:
         """Spell the settings as the variables that :func:`settings` reads."""
-        spelled = {STORAGE: self.uri, NAMESPACE: self.namespace, APP: self.app}
-        return spelled if self.table is None else {**spelled, TABLE: self.table}
+        spelled = {
+            STORAGE: self.uri,
+            NAMESPACE: self.namespace,
+            APP: self.app,
+            TABLE: self.table,
+            CATALOGS: self.catalogs,
+            f"{ENDPOINT}_DYNAMODB": self.dynamodb_endpoint,
+            f"{ENDPOINT}_S3": self.s3_endpoint,
+            f"{ENDPOINT}_GLUE": self.glue_endpoint,
+        }
+        return {name: value for name, value in spelled.items() if value is not None}
 
 
 def settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Read the settings of this process.
 
-    ``PERDURE_STORAGE`` is ``file:///directory`` or ``s3://bucket/prefix``; the latter needs
-    ``PERDURE_TABLE``, a DynamoDB table. The AWS endpoint overrides are AWS's own variables.
-    Raises: InvalidValue.
+    ``PERDURE_STORAGE`` is ``file:///directory`` or ``s3://bucket/prefix``. ``PERDURE_TABLE`` names
+    the DynamoDB table that is the authority of the latter; without it, a file of this machine in
+    ``PERDURE_CATALOG_DIR`` is. The AWS endpoint overrides are AWS's own variables.
+    Raises: InvalidValue, InvalidId.
     """
     variables = os.environ if environment is None else environment
-    uri = variables.get(STORAGE, "")
-    table = variables.get(TABLE) or None
-    scheme = urllib.parse.urlsplit(uri).scheme
-    if scheme not in {"file", "s3"}:
-        raise InvalidValue(
-            expected=f"{STORAGE} to be file:///directory or s3://bucket/prefix", found=repr(uri)
-        )
-    if scheme == "s3" and table is None:
-        raise InvalidValue(
-            expected=f"{TABLE} to name a DynamoDB table for {uri}", found="no such variable"
-        )
-    everywhere = variables.get("AWS_ENDPOINT_URL") or None
+    uri = _normal(variables.get(STORAGE, ""))
+    is_local = uri.startswith("file:")
+    everywhere = variables.get(ENDPOINT) or None
     return Settings(
-        uri=uri.rstrip("/"),
+        uri=uri,
         namespace=checked_id(variables.get(NAMESPACE, NAMESPACE_DEFAULT), what=NAMESPACE),
-        table=table,
+        table=None if is_local else variables.get(TABLE) or None,
         app=variables.get(APP, APP_DEFAULT),
         trim_ms=milliseconds(variables[TRIM]) if variables.get(TRIM) else None,
-        dynamodb_endpoint=variables.get("AWS_ENDPOINT_URL_DYNAMODB") or everywhere,
-        s3_endpoint=variables.get("AWS_ENDPOINT_URL_S3") or everywhere,
-        glue_endpoint=variables.get("AWS_ENDPOINT_URL_GLUE") or everywhere,
+        dynamodb_endpoint=variables.get(f"{ENDPOINT}_DYNAMODB") or everywhere,
+        s3_endpoint=variables.get(f"{ENDPOINT}_S3") or everywhere,
+        glue_endpoint=variables.get(f"{ENDPOINT}_GLUE") or everywhere,
+        catalogs=variables.get(CATALOGS) or None,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """Whose tokens are good for a storage, and how much their bearers may ask for."""
-
-    namespace: str
-    tenant: str | None = None
-    """Tokens must name it; without one, a token that names a tenant must name the namespace."""
-    role_claim: str = "role"
-    quotas: Mapping[Role, int] = field(default_factory=lambda: QUOTA_DEFAULT)
-    """Units in each window of time, by role; 0 is no quota."""
-    window_ms: int = WINDOW_MS_DEFAULT
-
-
-def access(environment: Mapping[str, str] | None = None) -> Access:
-    """Read who has access to the storage of this process. Raises InvalidValue."""
-    variables = os.environ if environment is None else environment
-    return Access(
-        namespace=checked_id(variables.get(NAMESPACE, NAMESPACE_DEFAULT), what=NAMESPACE),
-        tenant=variables.get(TENANT) or None,
-        role_claim=variables.get(ROLE_CLAIM) or "role",
-        quotas={
-            role: _whole(variables, f"{QUOTA}{role.upper()}", QUOTA_DEFAULT[role]) for role in ROLES
-        },
-        window_ms=_whole(variables, f"{QUOTA}WINDOW_MS", WINDOW_MS_DEFAULT, least=1),
-    )
-
-
-def _whole(variables: Mapping[str, str], name: str, default: int, *, least: int = 0) -> int:
-    text = variables.get(name) or str(default)
-    if not (text.isascii() and text.isdecimal() and least <= int(text) <= limits.TICK_MAX):
-        raise InvalidValue(
-            expected=f"{name} to be a whole number from {least} on", found=repr(text)
-        )
-    return int(text)
+def _normal(uri: str) -> str:
+    """Return the one spelling of a storage's URI. Raises InvalidValue."""
+    parts = urllib.parse.urlsplit(uri)
+    is_bare = not (parts.query or parts.fragment) and "@" not in parts.netloc
+    expected = f"{STORAGE} to be file:///directory or s3://bucket/prefix"
+    if is_bare and parts.scheme == "file" and parts.netloc in {"", "localhost"}:
+        return Path(urllib.parse.unquote(parts.path) or "/").resolve().as_uri()
+    if is_bare and parts.scheme == "s3" and parts.netloc:
+        path = "/".join(part for part in parts.path.split("/") if part)
+        return f"s3://{parts.netloc}/{path}".rstrip("/")
+    # What might be a password is not repeated.
+    found = repr(uri) if is_bare else "one with credentials, a query or a fragment"
+    raise InvalidValue(expected=expected, found=found)
 
 
 def local(root: Path, *, app: str | None = None, namespace: str | None = None) -> Settings:
@@ -160,3 +156,14 @@ def local(root: Path, *, app: str | None = None, namespace: str | None = None) -
         namespace=namespace or os.environ.get(NAMESPACE, NAMESPACE_DEFAULT),
         app=app or os.environ.get(APP, APP_DEFAULT),
     )
+
+
+def place(where: str, *, table: str | None = None, namespace: str | None = None) -> Settings:
+    """Return the settings of a storage named by a directory or a URI; the rest from the environment.
+
+    Raises: InvalidValue, InvalidId.
+    """
+    if not _SCHEME.match(where):
+        return local(Path(where), namespace=namespace)
+    said = {} if namespace is None else {NAMESPACE: namespace}
+    return settings({**os.environ, STORAGE: where, TABLE: table or "", **said})

@@ -19,6 +19,7 @@ from perdure.authority.engine import Authority
 from perdure.authority.sqlite import SqliteStore
 from perdure.authority.store import Store
 from perdure.kernel.errors import StoreUnavailable
+from perdure.kernel.floor import EnterCatalog
 from perdure.kernel.ids import Instant, RunId, Token
 from perdure.runtime.app import App, load_app
 from perdure.runtime.archive import ArchivedStore
@@ -41,13 +42,12 @@ async def opened_worlds(
 ) -> AsyncIterator[tuple[Authority, Worlds]]:
     """Open the storage that ``chosen`` names, for its application unless one is given.
 
-    Raises: NotFound for the application; StoreUnavailable, NewerSchema.
+    Raises: NotFound for the application; StoreUnavailable, NewerSchema; WorldMoving while a
+    migration fills it.
     """
     app = load_app(chosen.app) if app is None else app
-    # Log entries may have moved to archives: whoever asks for them finds them all the same.
-    store = ArchivedStore(await _store(chosen), partial(wiring_objects.opened, chosen))
-    authority = Authority(store, system.now, system.new_token)
-    try:
+    async with opened_authority(chosen) as authority:
+        await authority.execute(EnterCatalog(chosen.storage))
         yield (
             authority,
             Worlds(
@@ -59,6 +59,16 @@ async def opened_worlds(
                 new_run=lambda: run_id(system.now(), system.new_token()),
             ),
         )
+
+
+@asynccontextmanager
+async def opened_authority(chosen: Settings) -> AsyncIterator[Authority]:
+    """Open the authority that ``chosen`` names, whatever its catalog says of itself."""
+    # Log entries may have moved to archives: whoever asks for them finds them all the same.
+    store = ArchivedStore(await _store(chosen), partial(wiring_objects.opened, chosen))
+    authority = Authority(store, system.now, system.new_token)
+    try:
+        yield authority
     finally:
         await authority.close()
 
@@ -71,8 +81,8 @@ def run_id(now: Instant, token: Token) -> RunId:
 
 
 def catalog_path(chosen: Settings) -> Path:
-    """Return the SQLite file of a local storage."""
-    return chosen.root / chosen.namespace / f".perdure-catalog-{chosen.backend}.db"
+    """Return the SQLite file of a local authority."""
+    return chosen.catalog
 
 
 def made(chosen: Settings) -> Settings:
@@ -82,23 +92,25 @@ def made(chosen: Settings) -> Settings:
     """
     directory = catalog_path(chosen).parent
     try:
-        chosen.root.mkdir(exist_ok=True)
-        directory.mkdir(exist_ok=True)
+        if chosen.is_local:
+            chosen.root.mkdir(exist_ok=True)
+        directory.mkdir(exist_ok=True, parents=not chosen.is_local)
         marker = directory / ".perdure-can-write"
         marker.touch()
         marker.unlink()
     except OSError as error:
         raise StoreUnavailable(
-            expected=f"a directory {chosen.root} that can be written",
+            expected=f"a directory {chosen.root if chosen.is_local else directory} that can be written",
             found=(error.strerror or str(error)).lower(),
         ) from error
     return chosen
 
 
 def existing(chosen: Settings) -> Settings:
-    """Return ``chosen`` if a local storage is there. Raises StoreUnavailable."""
+    """Return ``chosen`` if a storage with a local authority is there. Raises StoreUnavailable."""
     catalog = catalog_path(chosen)
-    if not chosen.root.is_dir():
+    where = chosen.root if chosen.is_local else catalog.parent
+    if not where.is_dir():
         found = "no such directory"
     elif not catalog.is_file():
         found = "none"
@@ -107,7 +119,7 @@ def existing(chosen: Settings) -> Settings:
         found = f"an empty file {catalog.name}"
     else:
         return chosen
-    raise StoreUnavailable(expected=f"a storage in {chosen.root}", found=found)
+    raise StoreUnavailable(expected=f"a storage in {where}", found=found)
 
 
 async def _store(chosen: Settings) -> Store:

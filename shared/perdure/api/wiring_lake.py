@@ -17,7 +17,7 @@ from perdure.api.sandbox import Sandbox
 from perdure.api.settings import Settings, settings
 from perdure.api.wiring import opened_worlds
 from perdure.api.wiring_lake_rows import ArrowRows
-from perdure.api.wiring_lake_storage import opened_catalog, opened_objects
+from perdure.api.wiring_lake_storage import claim_of, opened_catalog, owned_objects
 from perdure.authority import system
 from perdure.authority.engine import Authority
 from perdure.kernel.caller import Caller
@@ -61,7 +61,7 @@ async def lake(chosen: Settings | None = None) -> AsyncIterator[LakePorts]:
     catalog = await asyncio.to_thread(opened_catalog, found)
     try:
         async with opened_worlds(found) as (authority, worlds):
-            objects = opened_objects(found)
+            objects = owned_objects(found, authority)
             tables = Lake(catalog, found.namespace)
             yield LakePorts(found, authority, worlds, objects, tables, measured=chosen is None)
     finally:
@@ -232,7 +232,8 @@ class LakePorts:
         rows, events = LandedRows(), Projected()
         storage = self.settings.storage
         if unlanded:
-            landing = Landing(self.authority, self.objects, self.lake, storage)
+            claim = partial(claim_of, self.objects)
+            landing = Landing(self.authority, self.objects, self.lake, storage, claim=claim)
             rows = await landing.land(
                 unlanded,
                 holder=Holder(system.new_token()),

@@ -10,8 +10,11 @@ from pyiceberg.catalog import Catalog
 from perdure.api import wiring_objects
 from perdure.api.settings import Settings
 from perdure.api.wiring import catalog_path
+from perdure.authority import system
+from perdure.authority.engine import Authority
 from perdure.lake.catalog import open_local
 from perdure.lake.objects import ObjectStore
+from perdure.runtime.claimed import ClaimedObjects
 
 CLOUD: Final = "perdure.api.wiring_lake_aws"
 """Imported by name, and only in the cloud."""
@@ -22,9 +25,23 @@ def opened_objects(chosen: Settings) -> ObjectStore:
     return wiring_objects.opened(chosen)
 
 
+def owned_objects(chosen: Settings, authority: Authority) -> ObjectStore:
+    """Return the objects of a storage, to be written by its authority and by no other."""
+    objects = opened_objects(chosen)
+    if chosen.is_local:  # the authority lies beside them
+        return objects
+    return ClaimedObjects(objects, authority, chosen.storage, system.new_token)
+
+
+async def claim_of(objects: ObjectStore) -> None:
+    """Claim the place of a storage's data before tables are written there. Raises Conflict."""
+    if isinstance(objects, ClaimedObjects):
+        await objects.claim()
+
+
 def opened_catalog(chosen: Settings) -> Catalog:
     """Open the Iceberg catalog of a storage. Raises StoreUnavailable."""
-    if chosen.backend == "sqlite":
+    if chosen.is_local:
         return open_local(catalog_path(chosen).parent)
     found: Catalog = importlib.import_module(CLOUD).catalog(chosen)
     return found

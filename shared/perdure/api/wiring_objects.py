@@ -15,8 +15,8 @@ CLOUD: Final = "perdure.api.wiring_objects_aws"
 
 def opened(chosen: Settings) -> ObjectStore:
     """Return the objects of a storage; nothing is asked of them yet."""
-    if chosen.backend == "sqlite":
-        return LocalObjects(chosen.root / chosen.namespace / "objects")
+    if chosen.is_local:
+        return LocalObjects(chosen.catalog.parent / "objects")
     found: ObjectStore = importlib.import_module(CLOUD).objects(chosen)
     return found
 

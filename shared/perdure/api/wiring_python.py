@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
-from perdure.api.settings import NAMESPACE, STORAGE, TABLE, settings
+from perdure.api.settings import place
 from perdure.api.wiring import made, opened_worlds
-from perdure.api.wiring_lake_storage import opened_catalog, opened_objects
+from perdure.api.wiring_lake_storage import claim_of, opened_catalog, owned_objects
 from perdure.authority import system
 from perdure.kernel.ids import Holder
 from perdure.lake.iceberg import Lake
@@ -29,20 +30,22 @@ async def opened(
 
     Raises: InvalidValue, StoreUnavailable, NewerSchema.
     """
-    chosen = settings({STORAGE: uri, NAMESPACE: namespace, TABLE: table or ""})
+    chosen = place(uri, table=table, namespace=namespace)
     if chosen.backend == "sqlite":
         made(chosen)
     app.load()
     catalog = await asyncio.to_thread(opened_catalog, chosen)
     try:
         async with opened_worlds(chosen, app) as (authority, worlds):
-            objects, lake = opened_objects(chosen), Lake(catalog, chosen.namespace)
+            objects, lake = owned_objects(chosen, authority), Lake(catalog, chosen.namespace)
             means = Means(authority, objects, app, system.now, system.new_token)
             yield Storage(
                 worlds=worlds,
                 ticker=Ticker(means, Holder(system.new_token())),
                 reader=Reader(authority, objects, lake, chosen.storage, app.registry),
-                landing=Landing(authority, objects, lake, chosen.storage),
+                landing=Landing(
+                    authority, objects, lake, chosen.storage, claim=partial(claim_of, objects)
+                ),
                 projection=Projection(authority, lake, chosen.storage),
                 history=History(authority, lake, chosen.storage),
                 now=system.now,

@@ -17,6 +17,7 @@ from perdure.kernel.errors import (
     NotResumable,
     WorldDestroyed,
 )
+from perdure.kernel.floor import check_floor, floor_key
 from perdure.kernel.ids import (
     NO_TICK,
     Epoch,
@@ -126,6 +127,7 @@ class Identity:
             world_key(self.ref),
             name_key(self.ref.catalog, self.name),
             head_key(self.ref.partition),
+            floor_key(self.ref.catalog),
         )
 
     def known(self, view: View) -> WorldInfo | None:
@@ -137,6 +139,7 @@ class Identity:
         head = view.get(head_key(self.ref.partition))
         if known is not None and head is not None:
             return self._same(view, known, head)
+        check_floor(view, self.ref.catalog)
         claim = view.get(name_key(self.ref.catalog, self.name))
         if known is not None or (claim is not None and claim.world == self.ref.world):
             raise Contended(
@@ -298,7 +301,11 @@ class Describe(WorldRequest):
 
 @dataclass(frozen=True, slots=True)
 class Discover:
-    """List the worlds of a storage, also destroyed ones, by id."""
+    """List the worlds of a storage, also destroyed ones, by id.
+
+    Beside a running creation a world may lack its head: it is never passed over.
+    Raises Contended.
+    """
 
     storage: StorageId
     after: WorldId | None
@@ -321,18 +328,24 @@ class Discover:
         worlds = view.find(self._range())
         heads = tuple(head_key(world.ref.partition) for world in worlds)
         view.require(peeks=heads)
-        found = [view.peek(key) for key in heads]
+        found: list[Head] = []
+        for world, key in zip(worlds, heads, strict=True):
+            head = view.peek(key)
+            if head is None:
+                raise Contended(
+                    expected=f"all of world {world.world!r}", found="a part: asked beside a commit"
+                )
+            found.append(head)
         marks = tuple(
             manifest_key(partition_of(world, head.published), head.published)
             for world, head in zip(worlds, found, strict=True)
-            if head is not None and head.published != NO_TICK
+            if head.published != NO_TICK
         )
         view.require(peeks=marks)
         return Decision(
             tuple(
                 described(world, head, _entities(view, world, head))
                 for world, head in zip(worlds, found, strict=True)
-                if head is not None
             )
         )
 

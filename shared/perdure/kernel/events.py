@@ -30,6 +30,7 @@ EventKind = Literal[
     "destroyed",
     "moving",
     "moved",
+    "stayed",
 ]
 
 KINDS: Final[tuple[EventKind, ...]] = get_args(EventKind)

@@ -28,6 +28,7 @@ EntryKind = Literal[
     "closing",
     "destroyed",
     "moving",
+    "stayed",
     "moved",
 ]
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitStateUnknownException
+from pyiceberg.exceptions import (
+    CommitStateUnknownException,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+)
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import AddSnapshotUpdate, TableRequirement, TableUpdate
-from sqlalchemy.engine import URL
+from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from perdure.kernel.errors import StoreUnavailable
@@ -59,7 +65,55 @@ class Guarded(_Base):
 
 
 class LocalCatalog(Guarded, SqlCatalog):
-    """pyiceberg's SQL catalog on a SQLite file, guarded."""
+    """pyiceberg's SQL catalog on a SQLite file, guarded; made by its first table.
+
+    Whoever only reads makes nothing: of a file that is not there, it says that no table is.
+    """
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        if not self._is_there():
+            raise NoSuchTableError(f"no catalog of tables, so no {identifier}")
+        return super().load_table(identifier)
+
+    def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
+        if not self._is_there():
+            raise NoSuchNamespaceError(f"no catalog of tables, so no {namespace}")
+        return super().list_tables(namespace)
+
+    def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
+        return super().list_namespaces(namespace) if self._is_there() else []
+
+    def create_namespace(
+        self, namespace: str | Identifier, properties: Properties = EMPTY_DICT
+    ) -> None:
+        if not self._is_there():
+            self._make()
+        super().create_namespace(namespace, properties)
+
+    def _init_catalog(self) -> None:
+        if self._is_there():
+            super()._init_catalog()
+
+    def _is_there(self) -> bool:
+        return self._file.is_file()
+
+    @property
+    def _file(self) -> Path:
+        return Path(str(make_url(self.properties["uri"]).database))
+
+    def _make(self) -> None:
+        """Make the file and its tables, whoever else does so right now. Raises StoreUnavailable."""
+        directory = self._file.parent
+        failed: Exception | None = None
+        for _ in range(OPEN_ATTEMPTS_MAX):
+            try:
+                directory.mkdir(parents=True, exist_ok=True)
+                super()._init_catalog()
+            except (SQLAlchemyError, OSError) as error:
+                failed = error
+            else:
+                return
+        raise _unavailable(directory, failed) from failed
 
 
 def open_local(directory: Path, catalog: type[SqlCatalog] = LocalCatalog) -> SqlCatalog:
@@ -67,30 +121,32 @@ def open_local(directory: Path, catalog: type[SqlCatalog] = LocalCatalog) -> Sql
 
     Raises: StoreUnavailable. Close it when done.
     """
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unavailable(directory, error) from error
-    file = URL.create(
-        "sqlite",
-        database=str(directory.absolute() / "iceberg.db"),
-        query={"timeout": str(BUSY_SECONDS)},
-    )
+    there = next(path for path in (directory, *directory.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise _unavailable(directory, NotADirectoryError(str(there)))
+    properties = {
+        # A path, not a URI: characters that mean something in a URI stay themselves.
+        "warehouse": str(directory.absolute() / WAREHOUSE),
+        "py-io-impl": "perdure.lake.durable.DurableFileIO",
+    }
+    return open_file(directory.absolute() / "iceberg.db", properties, catalog)
+
+
+def open_file(
+    path: Path, properties: Mapping[str, str], catalog: type[SqlCatalog] = LocalCatalog
+) -> SqlCatalog:
+    """Open the catalog in a SQLite file, of a warehouse that ``properties`` name.
+
+    Raises: StoreUnavailable. Close it when done.
+    """
+    file = URL.create("sqlite", database=str(path), query={"timeout": str(BUSY_SECONDS)})
     failed: Exception | None = None
     for _ in range(OPEN_ATTEMPTS_MAX):
         try:
-            return catalog(
-                "perdure",
-                **{
-                    "uri": file.render_as_string(),
-                    # A path, not a URI: characters that mean something in a URI stay themselves.
-                    "warehouse": str(directory.absolute() / WAREHOUSE),
-                    "py-io-impl": "perdure.lake.durable.DurableFileIO",
-                },
-            )
+            return catalog("perdure", **{"uri": file.render_as_string(), **properties})
         except SQLAlchemyError as error:  # also when another process creates it right now
             failed = error
-    raise _unavailable(directory, failed) from failed
+    raise _unavailable(path.parent, failed) from failed
 
 
 def _holds(table: Table, updates: tuple[TableUpdate, ...]) -> bool:

@@ -76,8 +76,48 @@ class Lake:
         self._namespace = namespace
 
     def opened(self, signature: Signature) -> Table | None:
-        """Open a table; None if nothing was landed in it. Raises SchemaMismatch."""
+        """Open a table; None if nothing was landed in it.
+
+        Raises: SchemaMismatch, StoreUnavailable.
+        """
         return self.opened_as(layout_of(signature))
+
+    def names(self) -> list[str]:
+        """Return the names of all tables there are, sorted. Raises StoreUnavailable."""
+        try:
+            found = self._catalog.list_tables(self._namespace)
+        except NoSuchNamespaceError:
+            return []
+        except Exception as error:
+            raise _unanswered("a list of Iceberg tables", error) from error
+        return sorted(identifier[-1] for identifier in found)
+
+    def table(self, name: str) -> Table | None:
+        """Open a table by its name alone; None if there is none. Raises StoreUnavailable."""
+        try:
+            return self._catalog.load_table((self._namespace, name))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+        except Exception as error:
+            # Whatever the catalog or its transport says: it is no proof that nothing is there.
+            raise _unanswered(f"Iceberg table {name}", error) from error
+
+    def like(self, name: str, model: Table) -> Table:
+        """Open a table, made as ``model`` is if it is not there yet."""
+        found = self.table(name)
+        if found is not None:
+            return found
+        with contextlib.suppress(NamespaceAlreadyExistsError):
+            self._catalog.create_namespace(self._namespace)
+        with contextlib.suppress(TableAlreadyExistsError):
+            return self._catalog.create_table(
+                (self._namespace, name),
+                schema=model.schema(),
+                partition_spec=model.spec(),
+                sort_order=model.sort_order(),
+                properties={"format-version": str(model.format_version), **model.properties},
+            )
+        return self._catalog.load_table((self._namespace, name))
 
     def created(self, signature: Signature) -> Table:
         """Open a table, made if it is not there yet; rivals may make it at the same time.
@@ -87,12 +127,13 @@ class Lake:
         return self.created_as(layout_of(signature))
 
     def opened_as(self, layout: Layout) -> Table | None:
-        """Open the table of a layout; None if it was not made yet. Raises SchemaMismatch."""
-        try:
-            table = self._catalog.load_table((self._namespace, layout.name))
-        except (NoSuchTableError, NoSuchNamespaceError):
-            return None
-        layout.check(table.schema().as_arrow())
+        """Open the table of a layout; None if it was not made yet.
+
+        Raises: SchemaMismatch, StoreUnavailable.
+        """
+        table = self.table(layout.name)
+        if table is not None:
+            layout.check(table.schema().as_arrow())
         return table
 
     def created_as(self, layout: Layout) -> Table:
@@ -173,6 +214,11 @@ def verdict(table: Table, batch: str, parent: int | None) -> Verdict:
             return Verdict.NOT_LANDED if is_first else Verdict.UNTOLD
         at = table.metadata.snapshot_by_id(at.parent_snapshot_id)
     return Verdict.UNTOLD
+
+
+def _unanswered(what: str, error: Exception) -> StoreUnavailable:
+    told = str(error).splitlines() or [type(error).__name__]
+    return StoreUnavailable(expected=what, found=told[0])
 
 
 def _iceberg_schema(fields: pa.Schema) -> Schema:

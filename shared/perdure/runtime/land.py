@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import starmap
@@ -150,6 +150,8 @@ class Landing:
     objects: ObjectStore
     lake: Lake
     storage: StorageId
+    claim: Callable[[], Awaitable[None]] | None = None
+    """Makes sure, before a table is written, that it is this authority's to write."""
 
     async def land(
         self,
@@ -167,6 +169,8 @@ class Landing:
         call's alone. Raises: FenceHeld; StaleWriter if another took over; Unavailable:
         the next call, by whomever, finishes the intent under the same batch id.
         """
+        if self.claim is not None:
+            await self.claim()
         grip = await self.authority.execute(TakeLandingFence(self.storage, holder, lease_ms))
         term = _Term(self, grip.epoch, lease_ms)
         landed = Landed()

@@ -27,12 +27,13 @@ from perdure.runtime.land import Landed, Landing
 from perdure.runtime.private import private_world
 from perdure.runtime.project import Projection
 from perdure.runtime.read import Reader
+from perdure.runtime.readonly import ReadonlyStorage, ReadonlyWorld
 from perdure.runtime.resume import resume
 from perdure.runtime.run import Ran, run_ticks
 from perdure.runtime.tick import Ticker
 from perdure.runtime.trim import GRACE_MS, Trimmed, Trimming
 from perdure.runtime.verify import Verified, Verifier
-from perdure.runtime.worlds import LIST_MAX, Submitted, Worlds
+from perdure.runtime.worlds import Submitted, Worlds
 
 RUN_MS: int = 24 * 60 * 60 * 1_000
 """A run in one's own process has a day; a function has less."""
@@ -97,15 +98,13 @@ class Storage:
         info = await resume(self.ticker, self.worlds.ref(world_id))
         return World(self, info.world_id)
 
+    async def open_readonly(self, world_id: str) -> ReadonlyWorld:
+        """Return a world that exists, to be looked at and nothing else. Raises NotFound."""
+        return await ReadonlyStorage(self.worlds, self.reader).open_readonly(world_id)
+
     async def discover(self, *, show: Show = "public") -> list[WorldInfo]:
         """List the worlds of the storage, by id."""
-        found: list[WorldInfo] = []
-        after: str | None = None
-        while True:
-            page, after = await self.worlds.discover(after, LIST_MAX, show=show)
-            found += page
-            if after is None:
-                return found
+        return await ReadonlyStorage(self.worlds, self.reader).discover(show=show)
 
     async def land(self, *world_ids: str) -> Landed:
         """Copy what these worlds (or all) have published into the Iceberg tables.
@@ -124,7 +123,7 @@ class Storage:
 
         Raises: Invalid for a grace of less than 15 minutes.
         """
-        worlds = [info.world_id for info in await self.discover()]
+        worlds = [info.world_id for info in await self.discover(show="all")]
         landing = self.landing
         trimming = Trimming(landing.authority, landing.objects, landing.storage, self.now)
         trimmed, _ = await trimming.trim(worlds, grace_ms=grace_ms, dry_run=dry_run)

@@ -193,7 +193,7 @@ class Worlds:
         limit = _limited(limit)
         if after is not None:
             checked_id(after, what="a world id to go on behind")
-        found = await self._authority.execute(
+        found = await self._steady(
             Discover(self._storage, None if after is None else WorldId(after), limit + 1)
         )
         more = len(found) > limit

@@ -1,0 +1,344 @@
+"""Moving a whole storage: copied while it stands still, verified, and only then alive elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final, Protocol
+
+from perdure.kernel.caller import LOCAL, Caller
+from perdure.kernel.canonical import canonical, digest
+from perdure.kernel.carry import PAGE_RECORDS, Carrier, ImportRaw, Raw
+from perdure.kernel.errors import Conflict, NotEmpty, NotQuiescent
+from perdure.kernel.ids import Holder, Instant, short_hash
+from perdure.kernel.landing import TakeLandingFence
+from perdure.kernel.migration import (
+    ActivateWorld,
+    Advance,
+    FindMigration,
+    FindOpenIntent,
+    FreeWorld,
+    Migration,
+    PartWorld,
+    Release,
+    Reserve,
+    Stage,
+    StillWorld,
+    checked_migration_id,
+    unquiet,
+)
+from perdure.kernel.reading import FindWorld
+from perdure.kernel.records import World
+from perdure.lake.copying import copied
+from perdure.runtime.inventory import GETS, Inventory, Side, inventory, objects_digest, world_facts
+
+IMPORT_BYTES_MAX: Final = 1_500_000
+"""Bytes of records written together; a single larger one still goes, alone."""
+
+LEASE_MS: Final = 600_000
+"""How long the source's tables and segments stay as they are after a mover has died."""
+
+Receipt = dict[str, Any]
+
+
+class Progress(Protocol):
+    """Is told of every step, before and after; ``total`` is None where nobody knows it."""
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None: ...
+
+
+def silent(stage: str, done: int, total: int | None) -> None:
+    """Tell nobody."""
+
+
+async def check_quiet(side: Side, now: Instant) -> None:
+    """Refuse a source that is not at rest, before anything is touched. Raises NotQuiescent."""
+    intent = await side.authority.execute(FindOpenIntent(side.storage))
+    if intent is not None:
+        raise NotQuiescent(expected="no open landing", found=f"open intent {intent}")
+    for world in await side.worlds():
+        state = await side.authority.execute(FindWorld(side.ref(world)))
+        refused = unquiet(world, state.head, state.landed, now)
+        if refused is not None:
+            raise refused
+
+
+@dataclass(frozen=True, slots=True)
+class Mover:
+    """Takes one migration as far as it goes; the same call again takes it on from there."""
+
+    source: Side
+    destination: Side
+    migration: str
+    now: Callable[[], Instant]
+    look: Callable[[], Awaitable[dict[str, Any]]]
+    """Tells what the worlds of the source hold, by id."""
+
+    look_cold: Callable[[], Awaitable[dict[str, Any]]]
+    """Tells the same of the destination, from a new process, and resumes what is active."""
+
+    progress: Progress = silent
+    by: Caller = LOCAL
+
+    async def move(self) -> Receipt:
+        """Move everything and return the receipt; moved before, return the same one.
+
+        Raises: InvalidId, NotQuiescent, NotEmpty, Conflict, FenceHeld, Unavailable kinds.
+        """
+        record = await self._reserved()
+        if record.receipt is not None:
+            return record.receipt
+        worlds = await self.source.worlds()
+        steps: tuple[tuple[Stage, Callable[[list[World]], Awaitable[None]]], ...] = (
+            ("stilled", self._still),
+            ("objects", self._copy_objects),
+            ("records", self._copy_records),
+            ("tables", self._copy_tables),
+            ("verified", self._verify),
+            ("activated", self._activate),
+            ("complete", self._complete),
+        )
+        for stage, work in steps:
+            if not record.has(stage):
+                self.progress(stage, 0, None)
+                await work(worlds)
+                record = await self._advanced(stage)
+        assert record.receipt is not None, "the last stage writes it"
+        return record.receipt
+
+    async def give_up(self) -> None:
+        """Let the source go on, while nothing of the destination can be alive. Idempotent.
+
+        What was copied stays where it is. Raises: Conflict once the copy was verified.
+        """
+        for side in (self.destination, self.source):
+            await side.authority.execute(Release(side.storage, self.migration))
+        for world in await self.source.worlds():
+            free = FreeWorld(self.source.ref(world), self.migration, self.by)
+            await self.source.authority.execute(free)
+
+    async def _reserved(self) -> Migration:
+        checked_migration_id(self.migration)
+        ends = {
+            **{f"from_{name}": value for name, value in self.source.described.items()},
+            **{f"to_{name}": value for name, value in self.destination.described.items()},
+        }
+        if self.source.described == self.destination.described:
+            raise Conflict(expected="two storages", found="one and the same")
+        find = FindMigration(self.destination.storage, self.migration)
+        known = await self.destination.authority.execute(find)
+        if known is None:
+            await check_quiet(self.source, self.now())
+            await self._check_empty()
+        record = await self.destination.authority.execute(
+            Reserve(self.destination.storage, self.migration, "destination", ends)
+        )
+        if not record.has("stilled"):
+            await self._check_no_world()
+        if not record.has("activated"):
+            await self.source.authority.execute(
+                Reserve(self.source.storage, self.migration, "source", ends)
+            )
+        return record
+
+    async def _check_empty(self) -> None:
+        if await self.destination.tables() or await self.destination.names():
+            raise NotEmpty(expected="an empty destination", found="tables or objects")
+
+    async def _check_no_world(self) -> None:
+        """Look again: since the reservation no world can be added any more."""
+        if await self.destination.worlds():
+            await self.destination.authority.execute(
+                Release(self.destination.storage, self.migration)
+            )
+            raise NotEmpty(expected="an empty destination", found="a world")
+
+    async def _advanced(self, stage: Stage, **more: Any) -> Migration:
+        return await self.destination.authority.execute(
+            Advance(self.destination.storage, self.migration, stage, **more)
+        )
+
+    async def _keep_still(self) -> None:
+        """Keep everybody from landing and trimming at the source."""
+        holder = Holder(f"move-{short_hash(self.migration)}")
+        take = TakeLandingFence(self.source.storage, holder, LEASE_MS)
+        await self.source.authority.execute(take)
+
+    async def _still(self, worlds: list[World]) -> None:
+        try:
+            await self._keep_still()
+            await self._check_no_intent()
+            for done, world in enumerate(worlds):
+                self.progress("stilling worlds", done, len(worlds))
+                still = StillWorld(self.source.ref(world), self.migration, self.by)
+                await self.source.authority.execute(still)
+        except NotQuiescent:
+            await self.give_up()
+            raise
+        held = await self._inventory(self.source, worlds, self._carrier)
+        plan = {"worlds": await world_facts(self.source, worlds), **held}
+        seal = digest("perdure.migration.plan.v1", canonical(plan))
+        await self._advanced("stilled", plan=plan, plan_digest=seal)
+
+    async def _check_no_intent(self) -> None:
+        intent = await self.source.authority.execute(FindOpenIntent(self.source.storage))
+        if intent is not None:
+            raise NotQuiescent(expected="no open landing", found=f"open intent {intent}")
+
+    @property
+    def _carrier(self) -> Carrier:
+        return Carrier(self.source.storage, self.destination.storage)
+
+    async def _inventory(
+        self, side: Side, worlds: Sequence[World], carrier: Carrier | None
+    ) -> Inventory:
+        numbers = count(1)
+        what = "looking at the source" if carrier else "looking at the copy"
+        return await inventory(
+            side, worlds, carrier, lambda: self.progress(what, next(numbers), None)
+        )
+
+    async def _copy_objects(self, worlds: list[World]) -> None:
+        names = await self.source.names()
+        there = set(await self.destination.names())
+        lacking = [name for name in names if name not in there]
+
+        async def copy(name: str) -> None:
+            await self.destination.objects.put(name, await self.source.objects.get(name))
+
+        for first in range(0, len(lacking), GETS):
+            self.progress("copying objects", first, len(lacking))
+            await self._keep_still()
+            await asyncio.gather(*map(copy, lacking[first : first + GETS]))
+
+    async def _copy_records(self, worlds: list[World]) -> None:
+        total = sum(each["records"] for each in (await self._plan())["records"].values())
+        done = 0
+        for partition in self.source.partitions(worlds).values():
+            async for page in self.source.pages(partition):
+                self.progress("copying records", done, total)
+                await self._keep_still()
+                carried = [self._carrier.carried(record) for record in page]
+                await self._import([record for record in carried if record is not None])
+                done += len(page)
+
+    async def _import(self, records: Sequence[Raw]) -> None:
+        for group in _grouped(records):
+            await self.destination.authority.execute(
+                ImportRaw(
+                    self.destination.storage, self.migration, group[0].partition, tuple(group)
+                )
+            )
+
+    async def _copy_tables(self, worlds: list[World]) -> None:
+        for name in await self.source.tables():
+            await self._keep_still()
+            numbers = count(1)
+
+            def step(numbers: count[int] = numbers) -> None:
+                self.progress("copying rows", next(numbers), None)
+
+            await asyncio.to_thread(
+                copied, self.source.lake, self.destination.lake, name, self.migration, step
+            )
+
+    async def _verify(self, worlds: list[World]) -> None:
+        await self._keep_still()
+        plan = await self._plan()
+        now = await self._inventory(self.source, worlds, self._carrier)
+        now["worlds"] = await world_facts(self.source, worlds)
+        there = await self._inventory(self.destination, worlds, None)
+        _compare(plan, now, "the source as it stood when it was stilled")
+        _compare({name: plan[name] for name in there}, there, "a destination equal to the source")
+        numbers = count(1)
+
+        def step() -> None:
+            self.progress("comparing objects", next(numbers), None)
+
+        before = await objects_digest(self.source, step)
+        after = await objects_digest(self.destination, step)
+        _compare({"objects": before}, {"objects": after}, "objects equal to the source's")
+
+    async def _activate(self, worlds: list[World]) -> None:
+        for done, world in enumerate(worlds):
+            self.progress("activating worlds", done, len(worlds))
+            ref = self.destination.ref(world)
+            await self.destination.authority.execute(ActivateWorld(ref, world))
+
+    async def _complete(self, worlds: list[World]) -> None:
+        to = self.destination.described["uri"]
+        for done, world in enumerate(worlds):
+            self.progress("leaving the source", done, len(worlds))
+            part = PartWorld(self.source.ref(world), self.migration, to, self.by)
+            await self.source.authority.execute(part)
+        at_source = Advance(self.source.storage, self.migration, "activated")
+        await self.source.authority.execute(at_source)
+        receipt = await self._receipt(await self._verified_cold())
+        self.progress("writing the receipt", 0, 1)
+        finish = Advance(self.source.storage, self.migration, "complete", receipt=receipt)
+        await self.source.authority.execute(finish)
+        await self._advanced("complete", receipt=receipt)
+
+    async def _verified_cold(self) -> dict[str, Any]:
+        """Let a process that knows only the destination find, read and resume every world."""
+        self.progress("verifying from a new process", 0, 1)
+        plan = await self._plan()
+        expected, found = await self.look(), await self.look_cold()
+        _compare(
+            {world: each["rows"] for world, each in expected.items()},
+            {world: each["rows"] for world, each in found.items()},
+            "the rows of the source",
+        )
+        for world, facts in plan["worlds"].items():
+            if facts["status"] == "active" and not found[world]["epoch"] > facts["epoch"]:
+                raise Conflict(
+                    expected=f"an epoch above {facts['epoch']} for world {world!r}",
+                    found=str(found[world]["epoch"]),
+                )
+        return found
+
+    async def _receipt(self, cold: dict[str, Any]) -> Receipt:
+        record = await self._record()
+        return {
+            "migration": self.migration,
+            "from": self.source.described,
+            "to": self.destination.described,
+            "plan_digest": record.plan_digest,
+            **record.plan,
+            "verified": cold,
+            "started_at": record.started_at,
+            "completed_at": self.now(),
+        }
+
+    async def _record(self) -> Migration:
+        find = FindMigration(self.destination.storage, self.migration)
+        record = await self.destination.authority.execute(find)
+        assert record is not None, "it was reserved"
+        return record
+
+    async def _plan(self) -> dict[str, Any]:
+        return (await self._record()).plan
+
+
+def _grouped(records: Sequence[Raw]) -> list[list[Raw]]:
+    groups: list[list[Raw]] = []
+    size = 0
+    for record in records:
+        size += len(record.spelled)
+        if not groups or size > IMPORT_BYTES_MAX or len(groups[-1]) >= PAGE_RECORDS:
+            groups.append([])
+            size = len(record.spelled)
+        groups[-1].append(record)
+    return groups
+
+
+def _compare(expected: dict[str, Any], found: dict[str, Any], what: str) -> None:
+    """Name the first thing in which two inventories differ. Raises Conflict."""
+    for name in sorted({*expected, *found}):
+        left, right = expected.get(name), found.get(name)
+        if isinstance(left, dict) and isinstance(right, dict):
+            _compare(left, right, f"{what}, {name}")
+        elif left != right:
+            raise Conflict(expected=f"{what}, {name}: {left}", found=str(right))
