@@ -230,9 +230,8 @@ class LakePorts:
     ) -> Landed:
         """Land some worlds, then project the logs of some."""
         rows, events = LandedRows(), Projected()
-        storage = self.settings.storage
+        storage, claim = self.settings.storage, partial(claim_of, self.objects)
         if unlanded:
-            claim = partial(claim_of, self.objects)
             landing = Landing(self.authority, self.objects, self.lake, storage, claim=claim)
             rows = await landing.land(
                 unlanded,
@@ -241,7 +240,7 @@ class LakePorts:
                 go_on=lambda: system.now() + LAND_RESERVE_MS < until,
             )
         if unread:
-            projection = Projection(self.authority, self.lake, storage)
+            projection = Projection(self.authority, self.lake, storage, claim)
             events = await projection.project(
                 unread,
                 holder=Holder(system.new_token()),

@@ -46,7 +46,7 @@ async def opened(
                 landing=Landing(
                     authority, objects, lake, chosen.storage, claim=partial(claim_of, objects)
                 ),
-                projection=Projection(authority, lake, chosen.storage),
+                projection=Projection(authority, lake, chosen.storage, partial(claim_of, objects)),
                 history=History(authority, lake, chosen.storage),
                 now=system.now,
                 new_token=system.new_token,

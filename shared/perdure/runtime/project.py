@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -109,6 +109,8 @@ class Projection:
     authority: Executes
     lake: Lake
     storage: StorageId
+    claim: Callable[[], Awaitable[None]] | None = None
+    """Asked before anything is written: raises Conflict where the tables are another's."""
 
     async def project(
         self,
@@ -126,6 +128,8 @@ class Projection:
         ``holder`` are as in a landing. Raises: FenceHeld; StaleWriter if another took over;
         Unavailable: the next call, by whomever, finishes under the same batch id.
         """
+        if self.claim is not None:
+            await self.claim()
         take = TakeLandingFence(self.storage, holder, lease_ms, AUDIT)
         grip = await self.authority.execute(take)
         term = _Term(self, grip.epoch, lease_ms)
