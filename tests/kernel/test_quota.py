@@ -12,8 +12,8 @@ from perdure.kernel.caller import Allowance, Caller
 from perdure.kernel.cancel import Cancel, CancelAll
 from perdure.kernel.create import CreateWorld
 from perdure.kernel.errors import Conflict, QuotaExceeded, TooLarge
-from perdure.kernel.ids import CommandId, Instant, RunId, WorldId
-from perdure.kernel.places import WorldRef
+from perdure.kernel.ids import CommandId, Instant, RunId, StorageId, WorldId
+from perdure.kernel.places import WorldRef, catalog_partition
 from perdure.kernel.quota import Metered, metered, payment, quota_key
 
 pytestmark = pytest.mark.lifecycle
@@ -38,7 +38,7 @@ class Payer:
 
     @property
     def spent(self):
-        held = self.paper.held(quota_key(WORLD.storage, self.by.actor))
+        held = self.paper.held(quota_key(WORLD.partition, self.by.actor))
         return 0 if held is None else held.spent
 
     def ask(self, request, **options):
@@ -257,6 +257,32 @@ def test_largest_batch_with_a_quota_fits_a_commit():
     ann.ask(ann.world.admission(*commands))
 
     assert ann.spent == len(commands)
+
+
+def test_later_commit_of_a_request_that_is_paid_costs_nothing_and_still_says_who_asks():
+    ann = Payer()
+    request = replace(ann.world.admission(due()), by=ann.by.paid)
+
+    ann.paper.ask(metered(request))
+
+    assert ann.spent == 0
+    assert request.by.facts == ann.by.facts == {"actor": "ann", "origin": "gateway"}
+
+
+@pytest.mark.parametrize(
+    ("stream", "same"),
+    [
+        (WORLD.partition, True),
+        (WORLD.catalog, True),
+        (WorldRef(WORLD.storage, WorldId("x")).partition, True),
+        (WorldRef(StorageId("another"), WORLD.world).partition, False),
+    ],
+)
+def test_streams_of_one_storage_share_the_quota_and_storages_do_not(stream, same):
+    one = quota_key(catalog_partition(WORLD.storage), "ann")
+
+    assert (quota_key(stream, "ann") == one) == same
+    assert quota_key(stream, "bob") != one
 
 
 def test_request_that_asks_nothing_of_a_quota_is_left_as_it_is():

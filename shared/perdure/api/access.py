@@ -15,6 +15,7 @@ from perdure.kernel.ids import checked_id
 COST: Final[Mapping[str, int]] = {
     "run_ticks": 10,
     "land": 10,
+    "trim": 10,
     "fork_world": 100,
     "create_world": 50,
 }

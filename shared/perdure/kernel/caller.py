@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 Origin = Literal["local", "gateway"]
@@ -31,6 +31,11 @@ class Caller:
     def facts(self) -> dict[str, str]:
         """Spell the caller for a log entry; of a trusted one there is nothing to say."""
         return {} if self.actor is None else {"actor": self.actor, "origin": self.origin}
+
+    @property
+    def paid(self) -> Caller:
+        """The same caller, who owes nothing more: for the later commits of one request."""
+        return replace(self, allowance=None)
 
 
 LOCAL: Final = Caller()

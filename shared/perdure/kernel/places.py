@@ -50,9 +50,13 @@ def landing_partition(storage: StorageId, lane: Lane = "landing") -> Partition:
     return Partition(f"{lane[0]}/{short_hash(storage)}")
 
 
-def quota_partition(storage: StorageId, actor: str) -> Partition:
-    """Return the partition of what one actor spends in a storage."""
-    return Partition(f"q/{short_hash(storage)}/{short_hash(actor)}")
+def quota_partition(stream: Partition, actor: str) -> Partition:
+    """Return the partition of what one actor spends in the storage that a stream is of.
+
+    Whatever the stream, its storage is the second part of its name.
+    """
+    _, storage, *_ = stream.split("/")
+    return Partition(f"q/{storage}/{short_hash(actor)}")
 
 
 def wake_partition(shard: int) -> Partition:

@@ -9,13 +9,13 @@ back, and what was spent in it still counts.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
 from perdure.kernel.admit import Admit
 from perdure.kernel.caller import LOCAL, Allowance, Caller
 from perdure.kernel.errors import QuotaExceeded, TooLarge
 from perdure.kernel.ids import Instant, Partition, StorageId
-from perdure.kernel.places import quota_partition
+from perdure.kernel.places import catalog_partition, quota_partition
 from perdure.kernel.record import Record
 from perdure.kernel.view import Decision, Key, Reads, Request, View
 
@@ -38,16 +38,18 @@ class Quota(Record):
         return Key(self.partition, SORT, Quota)
 
 
-def quota_key(storage: StorageId, actor: str) -> Key[Quota]:
-    """Name the record of what an actor has spent in a storage."""
-    return Key(quota_partition(storage, actor), SORT, Quota)
+def quota_key(stream: Partition, actor: str) -> Key[Quota]:
+    """Name the record of what an actor has spent in the storage that a stream is of."""
+    return Key(quota_partition(stream, actor), SORT, Quota)
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
     """Who pays how much, out of what."""
 
-    storage: StorageId
+    stream: Partition
+    """Any of the storage."""
+
     actor: str
     allowance: Allowance
     count: int = 1
@@ -55,7 +57,7 @@ class Bill:
 
     @property
     def key(self) -> Key[Quota]:
-        return quota_key(self.storage, self.actor)
+        return quota_key(self.stream, self.actor)
 
     def paid(self, held: Quota | None, now: Instant) -> Quota:
         """Return the record with this bill paid. Raises TooLarge, QuotaExceeded."""
@@ -145,19 +147,18 @@ class Spend:
 def metered(request: Request[T]) -> Request[T]:
     """Return ``request`` with its bill, if whoever asks has a quota.
 
-    A request says by its field ``by`` who asks, and by ``ref`` in which storage.
+    A request says by its field ``by`` who asks.
     """
     by: Caller = getattr(request, "by", LOCAL)
     if by.allowance is None or by.actor is None:
         return request
     assert not request.once, "what may not be decided again is paid for before it begins"
-    where: Any = request
     count = request.batch.size if isinstance(request, Admit) else 1
-    return Metered(request, Bill(where.ref.storage, by.actor, by.allowance, count))
+    return Metered(request, Bill(request.stream, by.actor, by.allowance, count))
 
 
 def payment(storage: StorageId, by: Caller) -> Spend | None:
     """Return what must be paid before work that is no single commit, if anything."""
     if by.allowance is None or by.actor is None:
         return None
-    return Spend(Bill(storage, by.actor, by.allowance))
+    return Spend(Bill(catalog_partition(storage), by.actor, by.allowance))
