@@ -13,9 +13,7 @@ from perdure.authority import system
 from perdure.kernel.ids import Holder
 from perdure.lake.iceberg import Lake
 from perdure.runtime.app import App
-from perdure.runtime.history import History
 from perdure.runtime.land import Landing
-from perdure.runtime.project import Projection
 from perdure.runtime.read import Reader
 from perdure.runtime.storage import Storage
 from perdure.runtime.tick import Means, Ticker
@@ -43,8 +41,6 @@ async def opened(
                 ticker=Ticker(means, Holder(system.new_token())),
                 reader=Reader(authority, objects, lake, chosen.storage, app.registry),
                 landing=Landing(authority, objects, lake, chosen.storage),
-                projection=Projection(authority, lake, chosen.storage),
-                history=History(authority, lake, chosen.storage),
                 now=system.now,
                 new_token=system.new_token,
             )

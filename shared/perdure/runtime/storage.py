@@ -37,10 +37,18 @@ class Storage:
     ticker: Ticker
     reader: Reader
     landing: Landing
-    projection: Projection
-    history: History
     now: Callable[[], Instant]
     new_token: Callable[[], Token]
+
+    @property
+    def projection(self) -> Projection:
+        """What copies the logs of these worlds into the audit table."""
+        return Projection(self.landing.authority, self.landing.lake, self.landing.storage)
+
+    @property
+    def history(self) -> History:
+        """What reads the audit table."""
+        return History(self.landing.authority, self.landing.lake, self.landing.storage)
 
     async def create_world(
         self,
