@@ -109,7 +109,7 @@ def test_day_from_commands_to_rows(local, harbour):
         (1, 6.0),
         (2, 3.0),
     ]
-    assert landed.json == {"rows": 9, "files": 1}
+    assert landed.json == {"rows": 9, "files": 1, "events": 5, "entries": 8}
     assert [(row["tick"], row["entity_id"]) for row in moved.json["rows"]] == [
         (2, 1),
         (3, 1),

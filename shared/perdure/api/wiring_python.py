@@ -14,9 +14,7 @@ from perdure.authority import system
 from perdure.kernel.ids import Holder
 from perdure.lake.iceberg import Lake
 from perdure.runtime.app import App
-from perdure.runtime.history import History
 from perdure.runtime.land import Landing
-from perdure.runtime.project import Projection
 from perdure.runtime.read import Reader
 from perdure.runtime.storage import Storage
 from perdure.runtime.tick import Means, Ticker
@@ -46,8 +44,6 @@ async def opened(
                 landing=Landing(
                     authority, objects, lake, chosen.storage, claim=partial(claim_of, objects)
                 ),
-                projection=Projection(authority, lake, chosen.storage, partial(claim_of, objects)),
-                history=History(authority, lake, chosen.storage),
                 now=system.now,
                 new_token=system.new_token,
             )

@@ -49,10 +49,19 @@ class Storage:
     ticker: Ticker
     reader: Reader
     landing: Landing
-    projection: Projection
-    history: History
     now: Callable[[], Instant]
     new_token: Callable[[], Token]
+
+    @property
+    def projection(self) -> Projection:
+        """What copies the logs of these worlds into the audit table."""
+        landing = self.landing
+        return Projection(landing.authority, landing.lake, landing.storage, landing.claim)
+
+    @property
+    def history(self) -> History:
+        """What reads the audit table."""
+        return History(self.landing.authority, self.landing.lake, self.landing.storage)
 
     async def create_world(
         self,
