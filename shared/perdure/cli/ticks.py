@@ -68,7 +68,7 @@ def land(place: Place, *, trim: bool, grace: str, dry_run: bool, as_json: bool) 
             bar.advance(task, landed["rows"])
         if trim:
             task = bar.add_task("trimming worlds", total=None)
-            total |= {name: 0 for name in TRIMMED}
+            total |= dict.fromkeys(TRIMMED, 0)
             body: dict[str, Any] = {"grace": grace, "dry_run": dry_run}
             while True:
                 trimmed = client.ask("POST", "/v1/trim", body=body)
