@@ -222,4 +222,6 @@ async def test_a_flipped_byte_in_an_archive_names_its_entries(tmp_path):
         verified = await kept.verify()
 
     assert {each.kind for each in verified.findings} == {"log"}
-    assert [each.where for each in verified.findings] == [f"log entry {n}" for n in range(1, 6)]
+    (finding,) = verified.findings
+    assert finding.where == "log entries 1 to 5"
+    assert first in finding.found
