@@ -47,7 +47,7 @@ def memory(tmp_path, request):
 
 
 async def admitting(h):
-    await h.worlds.submit("w", [Spawn(Place(x=7, y=7), tick=3)])
+    await h.worlds.submit("w", [Spawn(Place(x=7, y=7), tick=4)])  # opens a page of its own
 
 
 async def cancelling(h):
