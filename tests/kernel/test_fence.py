@@ -14,8 +14,8 @@ from perdure.kernel.errors import (
     StaleWriter,
     Stalled,
     WorldClosing,
-    WorldMoved,
     WorldDestroyed,
+    WorldMoved,
 )
 from perdure.kernel.fence import NameProbe, ReleaseFence, TakeFence
 from perdure.kernel.ids import Holder
