@@ -8,13 +8,14 @@ import itertools
 import boto3
 import pytest
 from tests.emulator.harbour import Position, app
-from tests.migrate.storages import SHIPS, rows
+from tests.migrate.storages import SHIPS, killed, rows
 from tests.support.ministack import account
 
 import perdure
 from perdure.api.settings import local, settings
 from perdure.api.wiring_migrate import migrated
 from perdure.authority.dynamodb_wire import table_definition
+from perdure.kernel.errors import Conflict, NotFound, StoreUnavailable
 
 pytestmark = [pytest.mark.lifecycle, pytest.mark.cloud]
 
@@ -40,6 +41,12 @@ def cloud(aws, monkeypatch):
     )
 
 
+def keys():
+    """Return every key in the bucket."""
+    listed = boto3.client("s3").list_objects_v2(Bucket="lake")
+    return {found["Key"] for found in listed.get("Contents", [])}
+
+
 def test_storage_moves_into_the_cloud_and_goes_on_there(source, cloud):
     receipt = asyncio.run(migrated(local(source), cloud, "move"))
 
@@ -57,3 +64,72 @@ def test_storage_moves_into_the_cloud_and_goes_on_there(source, cloud):
     assert (before, after) == (SHIPS, SHIPS + 1)
     assert info.epoch > receipt["worlds"]["harbour"]["epoch"]
     assert asyncio.run(migrated(local(source), cloud, "move")) == receipt
+
+
+async def begun(name, *, ships=SHIPS, table=None):
+    """Make a world with ships in the bucket and land them; return how many can be read."""
+    async with perdure.open("s3://lake/worlds", app=app, table=table) as storage:
+        world = await storage.create_world(name, world_id=name)
+        await world.submit([perdure.Spawn(Position(x=n / 3, y=n / 7)) for n in range(ships)])
+        await world.run(to_tick=0)
+        await storage.land()
+        return (await world.query("Position")).num_rows
+
+
+async def read(name, *, table=None):
+    async with perdure.open_readonly("s3://lake/worlds", table=table) as storage:
+        world = await storage.open_readonly(name)
+        return (await world.query("Position")).num_rows
+
+
+def test_remote_data_have_a_local_authority_when_no_table_is_named(cloud, tmp_path, monkeypatch):
+    monkeypatch.setenv("PERDURE_CATALOG_DIR", str(tmp_path / "catalogs"))
+
+    assert asyncio.run(begun("harbour")) == SHIPS
+
+    before = keys(), sorted((tmp_path / "catalogs").iterdir())
+    assert asyncio.run(read("harbour")) == SHIPS
+    assert (keys(), sorted((tmp_path / "catalogs").iterdir())) == before
+    assert {path.suffix for path in before[1]} == {".db"}
+    assert "worlds/default/authority.json" in before[0]
+
+
+@pytest.mark.parametrize("ships", [1, SHIPS])
+def test_second_machine_is_no_second_authority_over_the_same_data(
+    cloud, tmp_path, monkeypatch, ships
+):
+    monkeypatch.setenv("PERDURE_CATALOG_DIR", str(tmp_path / "one"))
+    asyncio.run(begun("harbour"))
+    before = keys()
+
+    monkeypatch.setenv("PERDURE_CATALOG_DIR", str(tmp_path / "two"))
+    with pytest.raises(Conflict, match="another"):
+        asyncio.run(begun("yard", ships=ships))
+    with pytest.raises(Conflict, match="another"):
+        asyncio.run(begun("yard", ships=ships, table="authority"))
+
+    assert keys() == before
+    monkeypatch.setenv("PERDURE_CATALOG_DIR", str(tmp_path / "one"))
+    assert asyncio.run(begun("yard")) == SHIPS
+
+
+def test_reading_remote_data_that_are_not_there_makes_nothing(cloud, tmp_path, monkeypatch):
+    monkeypatch.setenv("PERDURE_CATALOG_DIR", str(tmp_path / "catalogs"))
+
+    with pytest.raises(StoreUnavailable):
+        asyncio.run(read("harbour"))
+    with pytest.raises(NotFound):
+        asyncio.run(read("harbour", table="authority"))
+
+    assert (keys(), list(tmp_path.iterdir())) == (set(), [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["copying objects", "copying rows", "activating worlds"])
+def test_killed_on_the_way_into_the_cloud_the_same_call_goes_on(source, cloud, stage):
+    assert killed(local(source), cloud, "move", stage, 1) == -9
+
+    receipt = asyncio.run(migrated(local(source), cloud, "move"))
+
+    assert receipt["worlds"].keys() == {"harbour", "yard", "fresh"}
+    assert asyncio.run(read("harbour", table="authority")) == SHIPS
