@@ -14,7 +14,7 @@ from tests.migrate.storages import SHIPS, filled, killed, opened, rows, tree
 import perdure
 from perdure.api.settings import local
 from perdure.api.wiring import opened_authority
-from perdure.api.wiring_migrate import given_up, migrated
+from perdure.api.wiring_lake_migrate import given_up, migrated
 from perdure.kernel.caller import LOCAL
 from perdure.kernel.canonical import canonical
 from perdure.kernel.errors import (
