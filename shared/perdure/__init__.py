@@ -78,7 +78,7 @@ def open_readonly(
 
     Raises: InvalidValue, StoreUnavailable, NewerSchema.
     """
-    wiring = importlib.import_module("perdure.api.wiring_readonly")
+    wiring = importlib.import_module("perdure.api.wiring_lake_readonly")
     storage: AbstractAsyncContextManager[ReadonlyStorage] = wiring.opened(
         uri, namespace=namespace, table=table
     )

@@ -16,7 +16,9 @@ from tests.house.sources import LIBRARY, ROOT, environment, module_of
 ARROW = ("numpy", "pyarrow", "pyiceberg")
 
 # Every module below is on the admission path unless it stands here.
-LAKE_SIDE = ("perdure.api.wiring_lake", "perdure.api.wiring_python")
+LAKE_SIDE = tuple(
+    f"perdure.api.wiring_{each}" for each in ("lake", "migrate", "python", "readonly")
+)
 NOT_DEPLOYED = ("perdure.authority.testing",)
 LAKE_SIDE_FUNCTIONS = {"query", "tick", "land"}
 ADMISSION_FLOORS = ("perdure.kernel", "perdure.authority", "perdure.api")

@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 
 from perdure.api.settings import settings
-from perdure.api.wiring_migrate import migrated
+from perdure.api.wiring_lake_migrate import migrated
 
 
 def main() -> None:

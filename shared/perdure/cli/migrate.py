@@ -48,7 +48,7 @@ def migrate(
             bar.update(task, description=stage, completed=done, total=total)
 
         # By name: whoever asks for help imports no Arrow.
-        moving = loaded("perdure.api.wiring_migrate:migrated")(*ends, migration, tell)
+        moving = loaded("perdure.api.wiring_lake_migrate:migrated")(*ends, migration, tell)
         receipt: dict[str, Any] = asyncio.run(moving)
     if as_json:
         click.echo(canonical(receipt))
@@ -57,7 +57,7 @@ def migrate(
 
 
 def _given_up(ends: tuple[Settings, Settings], migration: str, *, as_json: bool) -> None:
-    asyncio.run(loaded("perdure.api.wiring_migrate:given_up")(*ends, migration))
+    asyncio.run(loaded("perdure.api.wiring_lake_migrate:given_up")(*ends, migration))
     if as_json:
         show.as_json({"migration": migration, "abandoned": True})
     else:

@@ -12,8 +12,8 @@ from typing import Any
 
 from perdure.api.settings import Settings
 from perdure.api.wiring import catalog_path, existing, made, opened_authority
+from perdure.api.wiring_lake_readonly import opened_readonly
 from perdure.api.wiring_lake_storage import opened_catalog, owned_objects
-from perdure.api.wiring_readonly import opened_readonly
 from perdure.authority import system
 from perdure.kernel.errors import Conflict, StoreUnavailable
 from perdure.kernel.ids import Holder
@@ -54,7 +54,7 @@ async def looked_at_elsewhere(chosen: Settings) -> dict[str, Any]:
         sys.executable,
         "-P",
         "-m",
-        "perdure.api.cold",
+        "perdure.api.wiring_lake_cold",
         spelled,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -7,7 +7,7 @@ import json
 import sys
 
 from perdure.api.settings import settings
-from perdure.api.wiring_migrate import looked_at
+from perdure.api.wiring_lake_migrate import looked_at
 
 
 def main() -> None:
