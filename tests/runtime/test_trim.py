@@ -13,10 +13,13 @@ from perdure import Spawn
 from perdure.kernel import limits
 from perdure.kernel.errors import Conflict, Invalid
 from perdure.kernel.ids import Seq, Tick, WorldId
+from perdure.kernel.log import LogEntry
+from perdure.kernel.places import number
 from perdure.kernel.reading import FindWorld
 from perdure.kernel.records import Ancestor
 from perdure.kernel.trim import FindUnread, RecordTrim
 from perdure.kernel.upkeep import Consumer, Required
+from perdure.kernel.view import Range, Reads
 from perdure.runtime.trim import GRACE_MS_MIN, Trimmed, thinned
 
 pytestmark = pytest.mark.lifecycle
@@ -60,6 +63,31 @@ async def test_all_that_could_be_read_before_a_trim_can_be_read_after_it(where):
     assert len(left) == len(names) - 8 + 3
     assert (verified.findings, verified.checked_ticks, resumed) == ((), 10, ())
     assert (again.segments, again.checkpoints, again.orphans, again.entries) == (0, 0, 0, 0)
+
+
+async def test_the_log_is_read_from_any_place_on_as_if_nothing_had_moved(tmp_path):
+    async with keeping(tmp_path, wrap=archiving) as kept:
+        await kept.live(ticks=9, many=2)
+        worlds, world = kept.harness.worlds, kept.harness.worlds.ref("w").partition
+        places = [(after, limit) for after in range(17) for limit in (1, 4, 5, 100)]
+        before = [await worlds.log("w", after, limit) for after, limit in places]
+        await kept.land()
+        kept.harness.clock.advance(2 * HOUR)
+
+        trimmed = await trim(kept)
+
+        after = [await worlds.log("w", after, limit) for after, limit in places]
+        sort = f"log/{number(3)}"
+        raw = [Range(world, first, "m", LogEntry) for first in (f"{sort}\0", "a", sort)]
+        copied = await kept.harness.store.load(Reads(ranges=tuple(raw)))
+        upto = Range(world, sort, f"log/{number(7)}", LogEntry)
+        part = await kept.harness.store.load(Reads(ranges=(upto,)))
+
+    assert trimmed.entries == 10
+    assert after == before
+    assert {key.sort for each in raw for key in copied.keys_of(each)} >= {f"log/{number(11)}"}
+    assert all(key.sort > f"log/{number(10)}" for key in copied.keys_of(raw[0]))
+    assert [key.sort for key in part.keys_of(upto)] == [f"log/{number(n)}" for n in range(3, 7)]
 
 
 async def test_checkpoints_are_thinned_and_never_all_removed(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +16,7 @@ from perdure.kernel.commit import Commit
 from perdure.kernel.errors import Corrupt, NotFound
 from perdure.kernel.ids import Partition, Seq, Token
 from perdure.kernel.log import LogEntry, log_key
-from perdure.kernel.places import number
+from perdure.kernel.places import after, number
 from perdure.kernel.trim import Archive, archives_from, trim_key
 from perdure.kernel.view import Key, R, Range, Reads, Stored, Version, View
 from perdure.lake.objects import ObjectStore
@@ -23,7 +24,8 @@ from perdure.lake.objects import ObjectStore
 BLOCKS_KEPT: Final = 4
 """Archives that a process keeps decoded: a reader of an old log goes through one after another."""
 
-_LOG: Final = "log/"
+_ENTRY: Final = re.compile(r"log/(\d{19})")
+_LOG_END: Final = after("log/")
 _LEVEL: Final = 6
 
 
@@ -99,7 +101,7 @@ class ArchivedStore:
         """Put in what the archives hold of peeked keys and of the beginnings of ranges."""
         wanted: dict[Partition, set[int]] = {}
         for key in gone:
-            wanted.setdefault(key.partition, set()).add(_seq(key.sort))
+            wanted.setdefault(key.partition, set()).add(_seq(key.sort) or 0)
         for each in short:
             seqs = wanted.setdefault(each.partition, set())
             seqs.update(_lacking(view, each))
@@ -160,16 +162,21 @@ def _read(key: Key[R], stored: Stored | None) -> R | None:
 
 
 def _is_entry(key: Key[Any]) -> bool:
-    return key.sort.startswith(_LOG)
+    return _ENTRY.fullmatch(key.sort) is not None
 
 
-def _seq(sort: str) -> int:
-    return int(sort.removeprefix(_LOG))
+def _seq(sort: str) -> int | None:
+    """Return the place that a sort key names, None if it is not that of a log entry."""
+    found = _ENTRY.fullmatch(sort)
+    return None if found is None else int(found[1])
 
 
 def _lacks_first(view: View, wanted: Range[Any]) -> bool:
-    """Say whether a range of log entries, read upwards, does not begin where it was asked to."""
-    if not wanted.first.startswith(_LOG) or wanted.descending:
+    """Say whether a range of log entries, read upwards, does not begin where it was asked to.
+
+    A range that begins elsewhere is of whoever copies records as they lie.
+    """
+    if _seq(wanted.first) is None or wanted.last > _LOG_END or wanted.descending:
         return False
     keys = view.keys_of(wanted)
     return not keys or keys[0].sort != wanted.first
@@ -177,12 +184,10 @@ def _lacks_first(view: View, wanted: Range[Any]) -> bool:
 
 def _lacking(view: View, wanted: Range[Any]) -> range:
     """Return which entries lie before the first that was found, within the limit."""
-    keys = view.keys_of(wanted)
-    first = _seq(wanted.first)
-    until = first + wanted.limit
-    if wanted.last.startswith(_LOG):
-        until = min(until, _seq(wanted.last))
-    return range(first, min(until, _seq(keys[0].sort)) if keys else until)
+    first = _seq(wanted.first) or 0
+    behind = [wanted.last, *(key.sort for key in view.keys_of(wanted)[:1])]
+    bounds = (seq for seq in map(_seq, behind) if seq is not None)
+    return range(first, min((first + wanted.limit, *bounds)))
 
 
 def _joined(

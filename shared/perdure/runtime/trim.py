@@ -11,6 +11,7 @@ from perdure.kernel import limits
 from perdure.kernel.create import Discover
 from perdure.kernel.errors import Corrupt, Invalid
 from perdure.kernel.ids import NO_TICK, Instant, Seq, StorageId, Tick, WorldId
+from perdure.kernel.landing import landing_start
 from perdure.kernel.log import LogEntry, log_key
 from perdure.kernel.places import WorldRef
 from perdure.kernel.reading import FindManifests, FindWorld, WorldState
@@ -287,8 +288,7 @@ def thinned(checkpoints: Iterable[Tick], floor: Tick) -> list[Tick]:
 
 
 def _first_tick(found: WorldState) -> Tick:
-    lineage = found.world.lineage
-    return Tick(lineage[-1].up_to + 1) if lineage else Tick(0)
+    return Tick(landing_start(found.world) + 1)
 
 
 def _chained(entries: list[LogEntry], wanted: list[Seq]) -> list[LogEntry]:

@@ -53,6 +53,8 @@ class Walk:
         part, head = self.parts[-1], self.found.head
         for ancestor in self.parts[:-1]:
             await self._inherit(ancestor)
+        if self._begins_elsewhere(part):
+            self._digest = None
         trim = await self._trim(part)
         log = links(self.authority, head.partition, head.seq, head.log_digest)
         checked = 0
@@ -61,7 +63,7 @@ class Walk:
             facts = await self._followed(log, tick, held.record, is_wanted=is_wanted)
             manifest = self._sound(tick, held, facts, is_wanted=is_wanted)
             if is_wanted and tick == first:
-                self._state = await self.stored.state_at(self.parts, Tick(tick - 1))
+                self._state = await self._base(part, tick)
             if manifest is None:
                 self._state, self._open.is_whole = None, False
             elif is_wanted:
@@ -75,6 +77,15 @@ class Walk:
         if last == self.found.published:
             await self._end(log)
         return checked, None
+
+    def _begins_elsewhere(self, part: Part) -> bool:
+        """Say whether the first tick holds a state that came from another storage."""
+        return len(self.parts) == 1 and part.first > 0
+
+    async def _base(self, part: Part, tick: Tick) -> WorldState | None:
+        if tick == part.first and self._begins_elsewhere(part):
+            return None
+        return await self.stored.state_at(self.parts, Tick(tick - 1))
 
     async def _inherit(self, part: Part) -> None:
         """Take over what is open at the end of an ancestor's part.
