@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import jwt
@@ -12,6 +13,9 @@ from perdure_emulator.issuer import Issuer, as_delivered
 from perdure_emulator.template import IAM, OPEN
 
 BEARER: Final = "bearer "
+
+TOKENS_MAX: Final = 1_000
+"""Good tokens that are remembered: to check a signature takes longer than all else here."""
 
 
 class Denied(Exception):
@@ -29,24 +33,41 @@ class Denied(Exception):
         }
 
 
-def authorized(
-    authorization: str, headers: Mapping[str, str], issuer: Issuer
-) -> dict[str, Any] | None:
-    """Return what a route's authorizer found out, None for an open route. Raises Denied."""
-    if authorization == OPEN:
-        return None
-    if authorization == IAM:
-        # Signatures are AWS's to check: without it, such a route is open to nobody.
-        raise Denied(403, "Forbidden")
-    given = headers.get("authorization", "").strip()
-    if not given:
-        raise Denied(401, "Unauthorized", "Bearer")
-    token = given[len(BEARER) :].strip() if given.lower().startswith(BEARER) else given
-    try:
-        claims = issuer.claims(token)
-    except jwt.InvalidTokenError as error:
-        raise Denied(401, "Unauthorized", _challenge(error)) from error
-    return {"jwt": {"claims": as_delivered(claims), "scopes": None}}
+class Authorizer:
+    """Checks the tokens of one issuer. A signature that was good stays good: it is checked once."""
+
+    def __init__(self, issuer: Issuer, *, now: Callable[[], float] = time.time) -> None:
+        self._issuer = issuer
+        self._now = now
+        self._known: dict[str, Mapping[str, Any]] = {}
+
+    def authorized(self, authorization: str, headers: Mapping[str, str]) -> dict[str, Any] | None:
+        """Return what a route's authorizer found out, None for an open route. Raises Denied."""
+        if authorization == OPEN:
+            return None
+        if authorization == IAM:
+            # Signatures are AWS's to check: without it, such a route is open to nobody.
+            raise Denied(403, "Forbidden")
+        given = headers.get("authorization", "").strip()
+        if not given:
+            raise Denied(401, "Unauthorized", "Bearer")
+        token = given[len(BEARER) :].strip() if given.lower().startswith(BEARER) else given
+        try:
+            claims = self._claims(token)
+        except jwt.InvalidTokenError as error:
+            raise Denied(401, "Unauthorized", _challenge(error)) from error
+        return {"jwt": {"claims": as_delivered(claims), "scopes": None}}
+
+    def _claims(self, token: str) -> Mapping[str, Any]:
+        known = self._known.get(token)
+        if known is None:
+            known = self._issuer.claims(token)
+            if len(self._known) >= TOKENS_MAX:
+                self._known.clear()
+            self._known[token] = known
+        elif int(known["exp"]) <= self._now():
+            raise jwt.ExpiredSignatureError
+        return known
 
 
 def _challenge(error: jwt.InvalidTokenError) -> str:

@@ -24,7 +24,7 @@ from perdure.kernel.errors import (
     TooLarge,
     shown,
 )
-from perdure_emulator.authorizer import Denied, authorized
+from perdure_emulator.authorizer import Authorizer, Denied
 from perdure_emulator.issuer import Issuer
 from perdure_emulator.sandboxes import Runs, TimedOut, request_id
 from perdure_emulator.template import Template
@@ -50,6 +50,7 @@ class Gateway:
         self._template = template
         self._sandboxes = sandboxes
         self._issuer = issuer
+        self._authorizer = Authorizer(issuer)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "the server speaks HTTP only"
@@ -76,7 +77,7 @@ class Gateway:
             return problem(NotFound(expected="a route of /openapi.json", found=asked)).event()
         route, parameters = found
         try:
-            authorizer = authorized(route.authorization, headers, self._issuer)
+            authorizer = self._authorizer.authorized(route.authorization, headers)
         except Denied as denied:
             return denied.reply
         sandbox = self._sandboxes[route.function]

@@ -51,7 +51,7 @@ def read(functions):  # noqa: F811
 
 def test_every_route_answers_after_a_trim_as_before_it(functions, time_passes):  # noqa: F811
     functions.http("api", "POST", "/v1/worlds", {"name": "harbour", "world_id": "h"})
-    body = {"commands": [spawn() for _ in range(200)], "batch_id": "b"}
+    body = {"commands": [spawn() for _ in range(800)], "batch_id": "b"}
     functions.http("api", "POST", "/v1/worlds/h/commands", body)
     functions.http("tick", "POST", "/v1/worlds/h/tick", {"to_tick": 3})
     before = read(functions)
@@ -63,7 +63,8 @@ def test_every_route_answers_after_a_trim_as_before_it(functions, time_passes): 
     verified = functions.http("tick", "POST", "/v1/worlds/h/verify", {})
     functions.http("tick", "POST", "/v1/worlds/h/tick", {"to_tick": 4})
 
-    assert (trimmed["segments"], trimmed["entries"], trimmed["next"]) == (1, 3, None)
+    assert trimmed["segments"] > 0
+    assert (trimmed["entries"], trimmed["orphans"], trimmed["next"]) == (3, 0, None)
     assert after == before
     assert verified == {"checked_ticks": 4, "next_tick": None, "findings": []}
 
@@ -75,7 +76,7 @@ def test_the_schedule_that_lands_also_trims_where_it_is_told_to(
 ):
     environment.setenv("PERDURE_TRIM", "1h")
     functions.http("api", "POST", "/v1/worlds", {"name": "harbour", "world_id": "h"})
-    body = {"commands": [spawn() for _ in range(200)], "batch_id": "b"}
+    body = {"commands": [spawn() for _ in range(800)], "batch_id": "b"}
     functions.http("api", "POST", "/v1/worlds/h/commands", body)
     functions.http("tick", "POST", "/v1/worlds/h/tick", {"to_tick": 3})
     time_passes()

@@ -18,6 +18,7 @@ from tests.emulator.deployment import ROOT, bearer, deployed
 from tests.emulator.test_front import ISSUER, SMALL_TEMPLATE, asked, token
 
 from perdure.kernel.errors import InvalidValue, StoreUnavailable
+from perdure_emulator.authorizer import Authorizer, Denied
 from perdure_emulator.issuer import AUDIENCE, KEY_FILE, NAME, as_delivered, issuer
 from perdure_emulator.template import read
 
@@ -292,6 +293,39 @@ def test_ticks_and_landing_are_paid_for_before_they_begin(tmp_path, monkeypatch)
     assert [each.status_code for each in asked] == [200, 200, 429, 429]
     assert {each.json()["code"] for each in asked[2:]} == {"quota_exceeded"}
     assert world["published_tick"] == 0
+
+
+def test_token_that_was_good_is_checked_once_and_still_ends():
+    now, headers = [float(NOW)], {"authorization": signed()}
+    checked = []
+
+    class Counting:
+        def claims(self, token):
+            checked.append(token)
+            return ISSUER.claims(token)
+
+    authorizer = Authorizer(Counting(), now=lambda: now[0])
+    for _ in range(3):
+        assert authorizer.authorized("JWT", headers)["jwt"]["claims"]["sub"] == "ann"
+    now[0] = NOW + 3_600.0
+
+    with pytest.raises(Denied) as denied:
+        authorizer.authorized("JWT", headers)
+    assert denied.value.reply["statusCode"] == 401
+    assert "expired" in denied.value.reply["headers"]["www-authenticate"]
+    assert len(checked) == 1
+
+
+def test_only_so_many_tokens_are_remembered_and_bad_ones_never(monkeypatch):
+    monkeypatch.setattr("perdure_emulator.authorizer.TOKENS_MAX", 3)
+    authorizer = Authorizer(ISSUER)
+
+    for number in range(10):
+        authorizer.authorized("JWT", {"authorization": signed(sub=f"ann-{number}")})
+        with pytest.raises(Denied):
+            authorizer.authorized("JWT", {"authorization": tampered()})
+
+    assert 1 <= len(authorizer._known) <= 3
 
 
 def test_issuer_signs_what_it_checks():

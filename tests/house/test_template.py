@@ -23,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("sam")
 
 TEMPLATE = ROOT / "template.yaml"
 PERMISSIONS = {
-    "ApiRole": {"AuthorityRead", "AuthorityCommit"},
+    "ApiRole": {"AuthorityRead", "AuthorityCommit", "ArchiveRead"},
     "QueryRole": {"AuthorityRead", "LakeRead"},
     "TickRole": {"AuthorityRead", "AuthorityCommit", "LakeRead", "LakePut"},
     "LandRole": {"AuthorityRead", "AuthorityCommit", "LakeRead", "LakePut", "LakeLand"},

@@ -123,10 +123,11 @@ async def keeping(
             aws_access_key_id=account(next(_numbers)),
             aws_secret_access_key="x",
         )
+        bucket = f"kept-{account(next(_numbers))}"
         client.create_bucket(
-            Bucket="lake", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
+            Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
         )
-        objects = S3Objects(client, "lake")
+        objects = S3Objects(client, bucket)
     async with opener_of as open_store:
         store = await open_store()
         if wrap is not None:

@@ -9,12 +9,14 @@ from dataclasses import replace
 import pytest
 from tests.runtime.harness import Fuel, Place, fresh_app
 from tests.runtime.keeping import Clockwork, Keeping, keeping, moving_app
+from tests.runtime.trimming import planted
 
 from perdure import Despawn, Spawn, Update
 from perdure.kernel import limits
 from perdure.kernel.errors import Invalid, NotFound, NotPublished, WrongApp
-from perdure.kernel.ids import Sequence
-from perdure.kernel.places import number
+from perdure.kernel.ids import Seq, Sequence, Tick
+from perdure.kernel.pages import Page, PageEntry
+from perdure.kernel.places import PageName, number
 from perdure.kernel.publish import Publish
 from perdure.lake.iceberg import append
 
@@ -213,7 +215,7 @@ async def test_a_manifest_with_rows_or_counts_of_its_own_is_found(tmp_path):
     assert (finding.kind, finding.where, finding.found) == ("recomputed", "tick 2", "6")
 
 
-async def test_a_settled_command_that_was_not_due_is_found(tmp_path):
+async def test_a_settled_command_that_was_not_due_is_found(tmp_path, monkeypatch):
     async with keeping(tmp_path) as kept:
         await kept.live(ticks=1, many=2)
         await kept.harness.worlds.submit("w", [Spawn(Place(x=7, y=7), tick=9)], batch_id="far")
@@ -235,16 +237,12 @@ async def test_a_settled_command_that_was_not_due_is_found(tmp_path):
 
             return decide_with_lie
 
-        honest = Publish.decide
-        Publish.decide = decided_wrong(honest)
-        try:
-            await kept.harness.run("w", 1)
-        finally:
-            Publish.decide = honest
+        monkeypatch.setattr(Publish, "decide", decided_wrong(Publish.decide))
+        await kept.harness.run("w", 1)
         verified = await kept.verify()
 
     assert ("settled", "manifest 1") in named(verified)
-    assert {kind for kind, _ in named(verified)} <= {"settled", "recomputed"}
+    assert {kind for kind, _ in named(verified)} <= {"settled", "recomputed", "page"}
 
 
 async def test_a_processor_that_is_not_the_same_twice_is_found_tick_by_tick(where):
@@ -309,6 +307,42 @@ async def test_failures_retries_and_dead_letters_verify(tmp_path):
         verified = await kept.verify()
 
     assert (verified.findings, verified.checked_ticks) == ((), 8)
+
+
+async def test_an_open_command_that_is_in_no_page_or_a_page_of_nothing_open_is_found(tmp_path):
+    async with keeping(tmp_path) as kept:
+        await kept.live(ticks=2, many=2)
+        worlds, ref = kept.harness.worlds, kept.harness.worlds.ref("w")
+        await worlds.submit("w", [Spawn(Fuel(litres=1), tick=9)], batch_id="far")
+        await worlds.submit("w", [Spawn(Fuel(litres=2), tick=8, priority=2)], batch_id="near")
+        assert (await kept.verify()).findings == ()
+        emptied = Page.of(ref.partition, PageName(Tick(9), 0, Sequence(7)))
+        settled = PageEntry(seq=Seq(2), group=0, count=3)
+        ghost = Page.of(ref.partition, PageName(Tick(5), 0, Sequence(1)), [settled])
+
+        await planted(kept, emptied)
+        lost = await kept.verify()
+        await planted(kept, ghost)
+        both = await kept.verify()
+        await worlds.cancel_all("w", "all")
+        cancelled = await kept.verify()
+
+    assert [(each.kind, each.found) for each in lost.findings] == [("page", "sequences 7 in none")]
+    assert [each.kind for each in both.findings] == ["page", "page"]
+    assert both.findings[1].found == "others, of log entry 2, group 0"
+    assert cancelled.findings == ()
+
+
+async def test_a_flipped_byte_in_a_page_names_the_page(tmp_path):
+    async with keeping(tmp_path) as kept:
+        await kept.live(ticks=1, many=2)
+        await kept.harness.worlds.submit("w", [Spawn(Fuel(litres=1), tick=9)], batch_id="far")
+        name = PageName(Tick(9), 0, Sequence(7))
+
+        for place in range(9):
+            with tampered(tmp_path, kept, name.sort, place):
+                verified = await kept.verify()
+            assert {kind for kind, _ in named(verified)} == {"page"}, place
 
 
 async def test_a_verification_goes_on_where_its_time_ran_out(tmp_path):

@@ -7,7 +7,9 @@ from typing import ClassVar, Generic
 
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Instant, Partition
-from perdure.kernel.view import Decision, Key, R, Reads, View
+from perdure.kernel.pages import Page
+from perdure.kernel.places import after
+from perdure.kernel.view import Decision, Key, R, Range, Reads, View
 
 INSPECTED_MAX = 250
 """Records of one inspection."""
@@ -39,6 +41,30 @@ class Inspect(Generic[R]):
 
     def decide(self, view: View, now: Instant) -> Decision[tuple[Held[R], ...]]:
         return Decision(tuple(_held(view, key) for key in self.keys))
+
+
+@dataclass(frozen=True, slots=True)
+class FindPages:
+    """List where a world's pages lie, behind ``beyond``, one page of them; they are not read."""
+
+    partition: Partition
+    beyond: str = "due/"
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return Partition(f"{self.partition}#read")
+
+    def _range(self) -> Range[Page]:
+        return Range(self.partition, f"{self.beyond}\x00", after("due/"), Page, INSPECTED_MAX)
+
+    def reads(self) -> Reads:
+        return Reads(ranges=(self._range(),))
+
+    def decide(self, view: View, now: Instant) -> Decision[tuple[Key[Page], ...]]:
+        keys = view.keys_of(self._range())
+        return Decision(tuple(Key(key.partition, key.sort, Page) for key in keys))
 
 
 def _held(view: View, key: Key[R]) -> Held[R]:

@@ -102,7 +102,7 @@ async def _ended(
         hooks = hooks_in_use(means.app, chosen.capabilities, "OnDestroy")
         failures = await tell(hooks, ending)
         await execute(MarkTold(ref, close.epoch))
-    await execute(FinishDestroy(ref, close.epoch, by))
+    await execute(FinishDestroy(ref, close.epoch, by.paid))
     return failures
 
 

@@ -60,5 +60,5 @@ async def _alone(authority: Executes, partition: Partition, key: Key[R]) -> Held
     try:
         (held,) = await authority.execute(Inspect(partition, (key,)))
     except Corrupt as error:
-        return Held(None, error.found)
+        return Held(None, f"{error.found} instead of {error.expected}")
     return held

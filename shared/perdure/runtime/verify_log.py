@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field, replace
 
 from perdure.kernel.ids import Partition, Seq
@@ -81,6 +81,24 @@ async def links(
             yield chain.judged()
     while chain.waiting:
         yield chain.judged()
+
+
+def joined(findings: Iterable[Finding], more: Finding, seq: Seq) -> list[Finding]:
+    """Return findings and one ``more`` of a log, as one where it goes on with the last."""
+    found = list(findings)
+    last = found[-1] if found else None
+    if last is None or (last.kind, last.expected, last.found) != (
+        more.kind,
+        more.expected,
+        more.found,
+    ):
+        return [*found, more]
+    first, _, until = (
+        last.where.removeprefix("log entry ").removeprefix("log entries ").partition(" to ")
+    )
+    if int(until or first) + 1 != seq:
+        return [*found, more]
+    return [*found[:-1], replace(last, where=f"log entries {first} to {seq}")]
 
 
 def _flawed(seq: Seq, expected: str, found: str) -> Link:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from perdure.kernel import ranges
 from perdure.kernel.batch import StoredBatch, StoredCommand
-from perdure.kernel.ids import Seq, Sequence, Tick
+from perdure.kernel.ids import Partition, Seq, Sequence, Tick
 from perdure.kernel.log import LogEntry
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.records import Manifest
@@ -20,8 +20,11 @@ class Place(NamedTuple):
     tick: Tick
     priority: int
     sequence: Sequence
-    seq: Seq
-    """The log entry that admitted it; 0 for what a fork brought along."""
+    origin: tuple[Partition, Seq, int]
+    """The log and its entry that admitted it, and its group there."""
+
+    is_inherited: bool
+    """A fork brought it along: it was there before the log began."""
 
     batch: StoredBatch
 
@@ -35,7 +38,12 @@ class Open:
     """Open commands by sequence."""
 
     places: dict[int, Place] = field(default_factory=dict)
-    _below: int = 0
+    below: int = 0
+    """Everything below was cancelled."""
+
+    below_seq: Seq = Seq(0)
+    """The log entry that cancelled it."""
+
     is_whole: bool = True
     """Every log entry so far could be read."""
 
@@ -43,15 +51,16 @@ class Open:
         """Take in what one log entry says."""
         if entry.kind == "admitted":
             batch = StoredBatch.of(entry)
-            seq = Seq(0) if inherited else entry.seq
-            for ((tick, priority), _), held in zip(batch.groups, batch.group_ranges, strict=True):
-                for each in ranges.members(held):
-                    self.places[each] = Place(tick, priority, each, seq, batch)
+            for number, ((tick, priority), _) in enumerate(batch.groups):
+                origin = (entry.partition, entry.seq, number)
+                for each in ranges.members(batch.group_ranges[number]):
+                    self.places[each] = Place(tick, priority, each, origin, inherited, batch)
         elif entry.kind == "cancelled":
             self.places.pop(entry.facts["sequence"], None)
         elif entry.kind == "cancelled_all":
-            self._below = max(self._below, entry.facts["cancelled_below"])
-            self.forget_below(self._below)
+            self.below = max(self.below, entry.facts["cancelled_below"])
+            self.below_seq = entry.seq
+            self.forget_below(self.below)
 
     def forget_below(self, below: int) -> None:
         """Let go of what stands below a line that everything below was cancelled at."""
@@ -100,7 +109,7 @@ class Open:
                     "settled",
                     where,
                     f"only commands that were due at tick {manifest.tick}",
-                    f"sequences {_spelled(ranges.ranges(stray))}, which were not",
+                    f"sequences {spelled(ranges.ranges(stray))}, which were not",
                 )
             )
         unsettled = ranges.difference(
@@ -114,7 +123,7 @@ class Open:
                     "settled",
                     where,
                     "failures among what it settled, and nothing open among what was cancelled",
-                    f"sequences {_spelled(ranges.union(unsettled, ranges.ranges(lying)))}",
+                    f"sequences {spelled(ranges.union(unsettled, ranges.ranges(lying)))}",
                 )
             )
         return findings
@@ -122,11 +131,14 @@ class Open:
     def _is_due(self, sequence: int, manifest: Manifest) -> bool:
         place = self.places.get(sequence)
         return (
-            place is not None and place.tick <= manifest.tick and place.seq <= manifest.drained_seq
+            place is not None
+            and place.tick <= manifest.tick
+            and (place.is_inherited or place.origin[1] <= manifest.drained_seq)
         )
 
 
-def _spelled(held: Ranges) -> str:
+def spelled(held: Ranges) -> str:
+    """Spell sequences for a finding, the first few of them."""
     shown = ", ".join(
         str(first) if first == last else f"{first} to {last}" for first, last in held[:5]
     )

@@ -20,8 +20,9 @@ from perdure.runtime.plan import Part
 from perdure.runtime.ports import Executes
 from perdure.runtime.recompute import compared, compared_checkpoint, recomputed
 from perdure.runtime.stored import StoredRows
-from perdure.runtime.verify_log import Link, links
+from perdure.runtime.verify_log import Link, joined, links
 from perdure.runtime.verify_open import Open
+from perdure.runtime.verify_pages import checked_pages
 from perdure.runtime.verify_rows import CheckedRows, checked_rows
 
 
@@ -144,7 +145,8 @@ class Walk:
     def _take(self, link: Link, *, is_wanted: bool) -> None:
         if link.finding is not None:
             self._open.is_whole = False
-            self.findings += [link.finding] if is_wanted else []
+            if is_wanted:
+                self.findings = joined(self.findings, link.finding, link.seq)
         if link.entry is not None:
             self._open.follow(link.entry)
 
@@ -217,6 +219,7 @@ class Walk:
             self._take(self._ahead, is_wanted=True)
         async for link in log:
             self._take(link, is_wanted=True)
+        self.findings += await checked_pages(self.authority, self.found, self._open)
         recorded = self.found.head.manifest_digest
         if self._digest is not None and self._digest != recorded:
             self.findings.append(
