@@ -31,7 +31,9 @@ def test_bucket_is_served_by_dynamodb():
         ({}, InvalidValue),
         ({"PERDURE_STORAGE": "/data"}, InvalidValue),
         ({"PERDURE_STORAGE": "ftp://lake"}, InvalidValue),
-        ({"PERDURE_STORAGE": "s3://lake"}, InvalidValue),
+        ({"PERDURE_STORAGE": "s3://"}, InvalidValue),
+        ({"PERDURE_STORAGE": "file://elsewhere/data"}, InvalidValue),
+        ({"PERDURE_STORAGE": "s3://lake?key=secret"}, InvalidValue),
         ({"PERDURE_STORAGE": "file:///data", "PERDURE_NAMESPACE": "a/b"}, InvalidId),
         ({"PERDURE_STORAGE": "file:///data", "PERDURE_NAMESPACE": ""}, InvalidId),
     ],
@@ -39,6 +41,56 @@ def test_bucket_is_served_by_dynamodb():
 def test_settings_that_name_no_storage_are_refused(variables, error):
     with pytest.raises(error):
         settings(variables)
+
+
+@pytest.mark.lifecycle
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "file:///data/a b",
+        "file:///data/a%20b/",
+        "file://localhost/data/./a%20b",
+        "file:///x/../data/a%20b",
+    ],
+)
+def test_equivalent_file_uris_name_one_storage(spelling):
+    found = settings({"PERDURE_STORAGE": spelling})
+
+    assert found == settings({"PERDURE_STORAGE": "file:///data/a%20b"})
+    assert catalog_path(found) == Path("/data/a b/default/.perdure-catalog-sqlite.db")
+
+
+@pytest.mark.lifecycle
+@pytest.mark.parametrize("spelling", ["s3://lake/worlds", "s3://lake/worlds/", "s3://lake//worlds"])
+def test_local_catalog_of_remote_data_is_a_pure_function_of_the_storage(spelling, tmp_path):
+    home = {"PERDURE_CATALOG_DIR": str(tmp_path)}
+
+    found = settings({"PERDURE_STORAGE": spelling, **home})
+
+    assert found.backend == "sqlite"
+    assert catalog_path(found).parent == tmp_path
+    assert catalog_path(found) == catalog_path(
+        settings({"PERDURE_STORAGE": "s3://lake/worlds", **home, "PERDURE_APP": "other:app"})
+    )
+    assert catalog_path(found) != catalog_path(
+        settings({"PERDURE_STORAGE": spelling, **home, "PERDURE_NAMESPACE": "team"})
+    )
+
+
+@pytest.mark.lifecycle
+def test_local_catalog_of_remote_data_lies_at_home_unless_told():
+    found = catalog_path(settings({"PERDURE_STORAGE": "s3://lake"}))
+
+    assert found.parent == Path("~/.perdure/catalogs").expanduser()
+    assert len(found.stem) == 24
+
+
+@pytest.mark.lifecycle
+def test_credentials_are_no_part_of_a_storage_and_are_not_repeated():
+    with pytest.raises(InvalidValue) as refused:
+        settings({"PERDURE_STORAGE": "s3://key:hunter2@lake/worlds"})
+
+    assert "hunter2" not in str(refused.value)
 
 
 def test_settings_are_read_back_from_what_they_spell(tmp_path):

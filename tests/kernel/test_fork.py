@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import count
+from typing import Any, ClassVar
 
 import pytest
+from pydantic import field_validator
 from tests.runtime.harness import Clock, Place, fresh_app, no_pause
 from tests.support.forking import Rig, wish
 
-from perdure import Spawn
+from perdure import Component, Spawn
 from perdure.authority.memory import MemoryStore
 from perdure.kernel.drain import DrainDue
 from perdure.kernel.errors import Contended
 from perdure.kernel.ids import Seq, Tick
 from perdure.kernel.pages import Page
 from perdure.kernel.view import Reads, View
+from perdure.lake.objects import LocalObjects
 from perdure.runtime.fork import fork
 
 pytestmark = pytest.mark.lifecycle
@@ -42,9 +45,24 @@ class Veiled(MemoryStore):
         return View(stored, found, view.named)
 
 
+class Broken(Component):
+    """A component that cannot be made for now, when told so."""
+
+    fails: ClassVar[bool] = False
+
+    x: float
+
+    @field_validator("x")
+    @classmethod
+    def checked(cls, x: float) -> float:
+        if cls.fails:
+            raise RuntimeError("not now")
+        return x
+
+
 @pytest.fixture
-def rigged() -> Rig:
-    return Rig(Veiled(), None, fresh_app(), Clock())
+def rigged(tmp_path) -> Rig:
+    return Rig(Veiled(), LocalObjects(tmp_path), fresh_app(), Clock())
 
 
 async def source(h: Rig) -> None:
@@ -58,16 +76,50 @@ def drain(h: Rig, world: str):
     return h.authority.execute(DrainDue(h.worlds.ref(world), Tick(0), Seq(0)))
 
 
-async def test_a_page_that_only_the_log_names_is_copied(rigged):
+@pytest.mark.parametrize("from_ranges_only", [True, False])
+async def test_a_page_that_only_log_and_snapshot_show_is_copied(rigged, from_ranges_only):
     h = rigged
     await source(h)
     h.store.hidden = lambda key: True
+    h.store.from_ranges_only = from_ranges_only
 
     info = await fork(h.authority, wish("w", "child"), pause=no_pause)
 
     assert info.pending_commands == 2
     h.store.hidden = lambda key: False
     assert [await h.state(each, "child") for each in ("now", "later")] == ["pending"] * 2
+
+
+async def test_a_page_for_another_try_that_only_the_manifest_names_is_copied(rigged):
+    h = rigged
+    h.app.component(Broken)
+    await h.worlds.create("harbour", world_id="w")
+    await h.worlds.submit("w", [Spawn(Broken(x=1), command_id="again")])
+    Broken.fails = True
+    try:
+        await h.run("w", 0)
+    finally:
+        Broken.fails = False
+    h.store.hidden = lambda key: True
+
+    info = await fork(h.authority, wish("w", "child"), pause=no_pause)
+
+    assert info.pending_commands == 1
+
+
+async def test_a_first_tick_waits_for_a_page_that_shows_late(rigged):
+    h = rigged
+    await source(h)
+    await h.run("w", 4)
+    await fork(h.authority, wish("w", "child"), pause=no_pause)
+    child = h.worlds.ref("child").partition
+    looks = count(1)
+    h.store.hidden = lambda key: key.partition == child and next(looks) < 4
+
+    await h.run("child", 5)
+
+    assert (await h.worlds.command("child", "later")).applied_tick == 5
+    assert next(looks) > 4
 
 
 async def test_pages_that_a_fork_of_a_fork_took_over_are_named_by_its_parents_first_entry(rigged):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -14,7 +13,6 @@ from tests.emulator.harbour import Cargo, Position, app
 
 import perdure
 from perdure.api.settings import Settings
-from perdure.api.wiring_migrate import migrated
 
 SHIPS = 700
 
@@ -53,31 +51,14 @@ def tree(root: Path) -> dict[str, bytes]:
     }
 
 
-def killed(source: Settings, destination: Settings, migration: str, at: int) -> int:
-    """Move in a process of its own that kills itself at its ``at``-th step; tell how it ended."""
-    spelled = json.dumps([source.environment(), destination.environment(), migration, at])
+def killed(source: Settings, destination: Settings, migration: str, stage: str, nth: int) -> int:
+    """Move in a process that kills itself at the ``nth`` step of a stage; tell how it ended."""
+    spelled = [source.environment(), destination.environment(), migration, stage, nth]
     child = subprocess.run(
-        [sys.executable, "-m", "tests.migrate.storages", spelled],
+        [sys.executable, "-m", "tests.migrate.dying", json.dumps(spelled)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         timeout=120,
         check=False,
     )
     return child.returncode
-
-
-if __name__ == "__main__":
-    import signal
-
-    from perdure.api.settings import settings
-
-    left, right, name, last = json.loads(sys.argv[1])
-    steps = 0
-
-    def die(stage: str, done: int, total: int | None) -> None:
-        global steps
-        steps += 1
-        if steps == last:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    asyncio.run(migrated(settings(left), settings(right), name, die))

@@ -132,7 +132,9 @@ async def test_an_inherited_checkpoint_is_where_a_cold_writer_starts(memory):
     async with memory() as h:
         await h.harbour()
         await h.run("w", 70)
+        inherited = h.held(head_key(h.worlds.ref("w").partition)).checkpoint
         await h.fork("w", "a")
+        assert h.held(head_key(h.worlds.ref("a").partition)).checkpoint == inherited > 0
         await h.run("a", 72)
         await h.fork("a", "b")
         await h.run("b", 140)  # writes a checkpoint of its own on the way

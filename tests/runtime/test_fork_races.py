@@ -31,7 +31,7 @@ from perdure.kernel.errors import (
     WorldMoving,
 )
 from perdure.kernel.fork import Birth
-from perdure.kernel.fork_source import PAGES_MAX, NamedPages, ReadGroups, ReadPages
+from perdure.kernel.fork_source import NamedPages, ReadGroups, ReadPages
 from perdure.kernel.ids import RunId, Tick, WorldId
 from perdure.kernel.log import log_key
 from perdure.kernel.records import Ancestor, head_key, world_key
@@ -47,7 +47,7 @@ def memory(tmp_path, request):
 
 
 async def admitting(h):
-    await h.worlds.submit("w", [Spawn(Place(x=7, y=7), tick=3)])
+    await h.worlds.submit("w", [Spawn(Place(x=7, y=7), tick=4)])  # opens a page of its own
 
 
 async def cancelling(h):
@@ -245,8 +245,8 @@ async def test_more_pages_than_one_commit_writes_are_refused_and_cancelled_ones_
     async with memory() as h:
         await h.harbour()
         await h.worlds.cancel_all("w", "first")
-        for batch in range(0, PAGES_MAX, limits.BATCH_GROUPS_MAX):
-            ticks = range(batch, min(batch + limits.BATCH_GROUPS_MAX, PAGES_MAX))
+        for batch in range(0, limits.FORK_PAGES_MAX, limits.BATCH_GROUPS_MAX):
+            ticks = range(batch, min(batch + limits.BATCH_GROUPS_MAX, limits.FORK_PAGES_MAX))
             await h.worlds.submit("w", [Spawn(Fuel(litres=1), tick=10 + tick) for tick in ticks])
         full = await h.fork("w", "full")
         (over,) = (await h.worlds.submit("w", [Spawn(Fuel(litres=1), tick=99)])).receipts
@@ -260,7 +260,10 @@ async def test_more_pages_than_one_commit_writes_are_refused_and_cancelled_ones_
         again = await h.fork("w", "again")
 
         assert unchanged
-        assert [full.pending_commands, again.pending_commands] == [PAGES_MAX, PAGES_MAX]
+        assert [full.pending_commands, again.pending_commands] == [
+            limits.FORK_PAGES_MAX,
+            limits.FORK_PAGES_MAX,
+        ]
         assert dropped.pending_commands == 0
 
 

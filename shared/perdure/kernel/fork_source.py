@@ -45,13 +45,6 @@ from perdure.kernel.wake import check_active
 Pending = Literal["copy", "drop"]
 """What becomes of the source's open commands: the fork has them too, or has none."""
 
-PAGES_MAX: Final = 60
-"""Pages with open commands that a fork copies: one commit writes them all, beside some ten
-records more, within COMMIT_ACTIONS_MAX."""
-
-FOUND_MAX: Final = 240
-"""Pages looked through for those with open commands: cancelled ones stay until their tick."""
-
 NAMED_ENTRIES: Final = 100
 """Log entries of one look for pages."""
 
@@ -90,7 +83,9 @@ class FindSource(WorldRequest):
         return _beside(self.ref)
 
     def _due(self) -> Range[Page]:
-        return Range(self.ref.partition, "due/", after("due/"), Page, limit=FOUND_MAX + 1)
+        return Range(
+            self.ref.partition, "due/", after("due/"), Page, limit=limits.FORK_PAGES_FOUND_MAX + 1
+        )
 
     def reads(self) -> Reads:
         return Reads(peeks=(world_key(self.ref), head_key(self.ref.partition)))
@@ -108,8 +103,8 @@ class FindSource(WorldRequest):
             )
         # Only now: what a range shows must be no older than the head.
         names = {page.name for page in view.find(self._due())}
-        if len(names) > FOUND_MAX:
-            raise _too_many(f"more than {FOUND_MAX}, cancelled ones included")
+        if len(names) > limits.FORK_PAGES_FOUND_MAX:
+            raise _too_many(f"more than {limits.FORK_PAGES_FOUND_MAX}, cancelled ones included")
         partition = partition_of(world, head.published)
         if head.published == NO_TICK or partition != self.ref.partition:
             return Decision(Source(world, head, frozenset(names), Seq(0)))
@@ -267,7 +262,7 @@ def copied(world: World, seen: Seen, groups: dict[Places, list[Ranges]], pending
         if entries:
             taken = Page.of(page.partition, page.name, entries)
             pages.append((taken, ranges.union(*held)))
-    if len(pages) > PAGES_MAX:
+    if len(pages) > limits.FORK_PAGES_MAX:
         raise _too_many(str(len(pages)))
     return Copy(world, seen.head, tuple(pages), seen.records)
 
@@ -291,4 +286,6 @@ def _beside(ref: WorldRef) -> Partition:
 
 
 def _too_many(found: str) -> TooManyPending:
-    return TooManyPending(expected=f"at most {PAGES_MAX} pages of open commands", found=found)
+    return TooManyPending(
+        expected=f"at most {limits.FORK_PAGES_MAX} pages of open commands", found=found
+    )

@@ -100,6 +100,13 @@ DRAIN_COMMANDS_MAX: Final = 10_000
 DRAIN_RECORDS_MAX: Final = 90
 """Pages read and pages to be written by one publish, beside head, manifest, log and wake."""
 
+FORK_PAGES_MAX: Final = 60
+"""Pages with open commands that a fork copies: one commit writes them all, beside some ten
+records more, within COMMIT_ACTIONS_MAX."""
+
+FORK_PAGES_FOUND_MAX: Final = 240
+"""Pages that a fork looks through for those: cancelled ones stay until their tick."""
+
 BACKOFF_TICKS_MAX: Final = 64
 """Ticks that a retried command waits at most; it waits 1, 2, 4, …"""
 

@@ -70,6 +70,8 @@ class LocalCatalog(Guarded, SqlCatalog):
     Whoever only reads makes nothing: of a file that is not there, it says that no table is.
     """
 
+    _is_open = False
+
     def load_table(self, identifier: str | Identifier) -> Table:
         if not self._is_there():
             raise NoSuchTableError(f"no catalog of tables, so no {identifier}")
@@ -87,22 +89,27 @@ class LocalCatalog(Guarded, SqlCatalog):
         self, namespace: str | Identifier, properties: Properties = EMPTY_DICT
     ) -> None:
         if not self._is_there():
-            self._make()
+            self._open()
         super().create_namespace(namespace, properties)
 
     def _init_catalog(self) -> None:
-        if self._is_there():
-            super()._init_catalog()
+        self._is_there()
 
     def _is_there(self) -> bool:
-        return self._file.is_file()
+        """Say whether there is a file by now: if it came later, open it."""
+        if not self._is_open and self._file.is_file():
+            self._open()
+        return self._is_open
 
     @property
     def _file(self) -> Path:
         return Path(str(make_url(self.properties["uri"]).database))
 
-    def _make(self) -> None:
-        """Make the file and its tables, whoever else does so right now. Raises StoreUnavailable."""
+    def _open(self) -> None:
+        """Open the file, made if need be, whoever else does so right now.
+
+        Raises: StoreUnavailable.
+        """
         directory = self._file.parent
         failed: Exception | None = None
         for _ in range(OPEN_ATTEMPTS_MAX):
@@ -112,6 +119,7 @@ class LocalCatalog(Guarded, SqlCatalog):
             except (SQLAlchemyError, OSError) as error:
                 failed = error
             else:
+                self._is_open = True
                 return
         raise _unavailable(directory, failed) from failed
 
