@@ -5,6 +5,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -163,6 +167,42 @@ def test_functions_end_a_world_that_stays_readable_and_is_not_resumed(functions)
     assert (ended["status"], again, told) == ("destroyed", ended, ended)
     assert (refused.status, refused.body["code"]) == (410, "world_destroyed")
     assert [row["entity_id"] for row in rows] == [1]
+
+
+@pytest.mark.lifecycle
+def test_schedule_retires_the_private_world_of_a_process_that_was_killed(on_sqlite, tmp_path):
+    killed = subprocess.run(
+        [sys.executable, "-m", "tests.support.abandoned", tmp_path, "tests.emulator.harbour:app"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+        timeout=60,
+    )
+    left = on_sqlite.http("api", "GET", "/v1/worlds/p")
+    listed = on_sqlite.http("api", "GET", "/v1/worlds")["worlds"]
+    rival = Caller(on_sqlite.module("tick").sandbox)("POST", "/v1/worlds/p/tick", {"ticks": 1})
+
+    retired = _until(lambda: on_sqlite.scheduled("tick")["retired"])
+    after = on_sqlite.http("api", "GET", "/v1/worlds/p")
+    pending = on_sqlite.http("api", "GET", "/v1/worlds/p/commands/b.1")
+    asked = {"query": "components=Position"}
+    rows = on_sqlite.http("query", "GET", "/v1/worlds/p/entities", **asked)["rows"]
+
+    assert killed.returncode == -signal.SIGKILL
+    assert (left["status"], left["published_tick"], listed) == ("active", 0, [])
+    assert (rival.status, rival.body["code"]) == (409, "not_resumable")
+    assert (retired, after["status"]) == (1, "destroyed")
+    assert (pending["status"], pending["code"]) == ("rejected", "world_destroyed")
+    assert [row["entity_id"] for row in rows] == [1]
+
+
+def _until(found, seconds=30.0):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        answer = found()
+        if answer:
+            return answer
+        time.sleep(0.2)
+    raise AssertionError(f"not within {seconds} s")
 
 
 def test_schedule_ticks_nobody_and_lands_nothing_when_nothing_is_due(functions):

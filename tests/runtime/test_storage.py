@@ -68,3 +68,25 @@ async def test_what_is_not_published_is_not_read_and_what_is_stays_readable(tmp_
             await storage.create_world("harbour")
 
     assert (now.num_rows, before.num_rows) == (0, 1)
+
+
+@pytest.mark.lifecycle
+async def test_a_world_is_resumed_by_the_next_process_and_ended_by_the_one_after(tmp_path):
+    told = []
+    app = harbour_app()
+    app.hook("OnDestroy")(lambda ending: told.append((ending.world_id, ending.name)))
+    async with perdure.open(tmp_path.as_uri(), app=app) as storage:
+        world = await storage.create_world("harbour", world_id="h")
+        await world.submit([Spawn(Position(x=0, y=0), Velocity(x=2, y=0))])
+        await world.run(to_tick=1)
+
+    async with perdure.open(tmp_path.as_uri(), app=app) as storage:
+        world = await storage.resume("h")
+        ran = await world.run(to_tick=2)
+    async with perdure.open(tmp_path.as_uri(), app=app) as storage:
+        world = await storage.world("h")
+        ended, again = await world.destroy(), await world.destroy()
+        rows = await world.query(Position, ticks=2)
+
+    assert (ran.ticks, rows["position__x"].to_pylist()) == (1, [6.0])
+    assert (ended.info.status, again.info, told) == ("destroyed", ended.info, [("h", "harbour")])
