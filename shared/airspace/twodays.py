@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol, TypeAlias
+from functools import partial
+from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
+from airspace.client import PATIENCE_SECONDS, PAUSE_SECONDS
 from airspace.closure import Closing, Grounded, grounded
 from airspace.flights import TICKS, Flight
 from airspace.replay import Command, by_departure, despawn, spawn
+from perdure import Unavailable
 from perdure.kernel.admit import Receipt
 from perdure.kernel.operations import parsed_commands
 from perdure.runtime.storage import Storage, World
@@ -26,6 +30,8 @@ No flight of the day is shorter, so the aircraft that arrive in a block have dep
 one and have their entity ids. Few commands are open at any time, as a fork wants it.
 """
 
+T = TypeVar("T")
+Pause: TypeAlias = Callable[[float], Awaitable[None]]
 Stage: TypeAlias = Literal["as it was", "what if", "land"]
 
 
@@ -54,6 +60,7 @@ async def run_both(
     watch: Watch,
     closing: Closing = CLOSING,
     last_tick: int = TICKS - 1,
+    pause: Pause = asyncio.sleep,
 ) -> TwoDays:
     """Run the day to the closing, fork it there, and run both to ``last_tick``; then land their rows.
 
@@ -61,7 +68,7 @@ async def run_both(
     nothing. Units: ``closing.after_tick`` is a multiple of BLOCK.
     """
     source = await storage.create_world("The day as it was", world_id=SOURCE_ID)
-    as_it_was = _Course(source, by_departure(flights))
+    as_it_was = _Course(source, by_departure(flights), pause)
     await as_it_was.advance(closing.after_tick, watch=watch, stage="as it was", last=last_tick)
 
     fork = await source.fork("The day Newark closed at noon", world_id=FORK_ID)
@@ -72,7 +79,7 @@ async def run_both(
     await as_it_was.advance(last_tick, watch=watch, stage="as it was", last=last_tick)
     await what_if.advance(last_tick, watch=watch, stage="what if", last=last_tick)
     watch("land", 0, None)
-    landed = await storage.land(SOURCE_ID, FORK_ID)
+    landed = await patiently(lambda: storage.land(SOURCE_ID, FORK_ID), pause)
     watch("land", landed.rows, landed.rows)
     return TwoDays(source, fork, closing, prevented, inherited)
 
@@ -85,6 +92,7 @@ class _Course:
     flights: Sequence[Flight]
     """Those that fly in this world, by departure."""
 
+    pause: Pause
     published: int = 0
     """The last block that is published."""
 
@@ -102,12 +110,13 @@ class _Course:
                 self.admitted += 1
                 await self._admit(self.admitted)
             reached = min(self.published * BLOCK, to_tick)
-            await self.world.run(to_tick=reached)
+            await patiently(partial(self.world.run, to_tick=reached), self.pause)
             watch(stage, reached + 1, last + 1)
 
     def taken_up_by(self, fork: World) -> _Course:
         """Return the course of a fork, which has inherited all that this one has admitted."""
-        return _Course(fork, self.flights, self.published, self.admitted, dict(self.receipts))
+        receipts = dict(self.receipts)
+        return _Course(fork, self.flights, self.pause, self.published, self.admitted, receipts)
 
     async def close(self, closing: Closing, prevented: Grounded) -> tuple[Receipt, ...]:
         """Close the airport in this world alone: say so, and take back what cannot happen."""
@@ -136,6 +145,22 @@ class _Course:
         entity_id = self.receipts[flight].entity_id
         assert entity_id is not None, "a spawn has its entity id from admission on"
         return entity_id
+
+
+async def patiently(work: Callable[[], Awaitable[T]], pause: Pause) -> T:
+    """Do what may be done again until it succeeds, for longer than the lease of a dead writer.
+
+    Raises: what ``work`` raises; an Unavailable kind only when patience is at its end.
+    """
+    waited = 0.0
+    while True:
+        try:
+            return await work()
+        except Unavailable:
+            if waited >= PATIENCE_SECONDS:
+                raise
+        await pause(PAUSE_SECONDS)
+        waited += PAUSE_SECONDS
 
 
 def sign(closing: Closing) -> Command:

@@ -34,6 +34,9 @@ SHORT = Closing(airport="EWR", after_tick=60)
 
 LAST = 130
 
+DAWN_ONLY = Closing(airport="EWR", after_tick=20)
+"""05:20, when only the first has left."""
+
 
 class Interrupted(Exception):
     """The process is told to stop."""
@@ -152,6 +155,28 @@ async def test_stopped_anywhere_it_goes_on_to_the_same_two_evenings(morning_run,
 
     assert torn.source.rows.equals(whole.source.rows)
     assert torn.fork.rows.equals(whole.fork.rows)
+
+
+async def test_the_fence_of_a_writer_that_died_is_waited_for(tmp_path):
+    waits: list[float] = []
+
+    async with perdure.open(tmp_path.as_uri(), app=app) as storage:
+        dead = await storage.create_world("The day as it was", world_id=SOURCE_ID)
+        grip = await storage.ticker.take(storage.worlds.ref(dead.world_id))
+
+        async def pause(seconds: float) -> None:
+            waits.append(seconds)
+            if len(waits) == 3:
+                await storage.ticker.release(storage.worlds.ref(dead.world_id), grip)
+
+        async with perdure.open(tmp_path.as_uri(), app=app) as other:
+            two = await run_both(
+                other, morning(20), watch=unwatched, closing=DAWN_ONLY, last_tick=25, pause=pause
+            )
+            published = [(await world.info()).published_tick for world in (two.source, two.fork)]
+
+    assert len(waits) == 3
+    assert published == [25, 25]
 
 
 async def test_a_fork_that_strays_is_found_out(tmp_path):
