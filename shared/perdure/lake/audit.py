@@ -8,6 +8,7 @@ from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.expressions import And, BooleanExpression, In, Or, Reference
 from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table
@@ -94,6 +95,16 @@ class EventFilter:
         return found if self.kinds is None else [*found, _one_of("kind", self.kinds)]
 
 
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Log entries ``first`` to ``last``: of their events so many behind (seq, index)."""
+
+    first: int
+    last: int
+    after: tuple[int, int]
+    limit: int
+
+
 def event_rows(events: Iterable[Event]) -> pa.Table:
     """Spell events, in their order, as rows of the table."""
     held = list(events)
@@ -108,19 +119,20 @@ def holds_event(table: Table, event: Event) -> bool:
 
 
 def world_events(
-    table: Table, world: WorldId, run: RunId, first: int, last: int, wanted: EventFilter
+    table: Table, world: WorldId, run: RunId, stretch: Stretch, wanted: EventFilter
 ) -> list[dict[str, Any]]:
-    """Return the events of log entries ``first`` to ``last`` that are wanted, in order."""
+    """Return the first events of a stretch of the log that are wanted, in order."""
     place = [
         equal("world_id", world),
         equal("run_id", run),
-        at_least("seq", first),
-        at_most("seq", last),
+        at_least("seq", stretch.first),
+        at_most("seq", stretch.last),
     ]
     found = _scanned(table, [*place, *wanted.expressions()])
-    rows: list[dict[str, Any]] = found.sort_by(
-        [("seq", "ascending"), ("index", "ascending")]
-    ).to_pylist()
+    found = found.sort_by([("seq", "ascending"), ("index", "ascending")])
+    seq, index = stretch.after
+    behind = (pc.field("seq") > seq) | ((pc.field("seq") == seq) & (pc.field("index") > index))
+    rows: list[dict[str, Any]] = found.filter(behind).slice(0, stretch.limit).to_pylist()
     return rows
 
 

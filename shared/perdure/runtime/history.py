@@ -17,7 +17,7 @@ from perdure.kernel.ids import StorageId, WorldId, checked_id
 from perdure.kernel.places import WorldRef
 from perdure.kernel.records import World
 from perdure.lake import audit
-from perdure.lake.audit import EventFilter
+from perdure.lake.audit import EventFilter, Stretch
 from perdure.lake.iceberg import Lake
 from perdure.runtime.ports import Executes
 
@@ -108,10 +108,10 @@ class History:
         width = WINDOW_FIRST
         while first <= last and len(found) <= asked.limit:
             end = min(last, first + width - 1)
-            rows = await _answered(
-                partial(audit.world_events, table, world.world, world.run, first, end, asked.wanted)
+            stretch = Stretch(first, end, asked.after, asked.limit + 1 - len(found))
+            found += await _answered(
+                partial(audit.world_events, table, world.world, world.run, stretch, asked.wanted)
             )
-            found += [each for each in rows if (each["seq"], each["index"]) > asked.after]
             first, width = end + 1, width * WINDOW_GROWTH
         return found
 
