@@ -54,8 +54,8 @@ def test_every_route_answers_after_a_trim_as_before_it(functions, time_passes): 
     body = {"commands": [spawn() for _ in range(800)], "batch_id": "b"}
     functions.http("api", "POST", "/v1/worlds/h/commands", body)
     functions.http("tick", "POST", "/v1/worlds/h/tick", {"to_tick": 3})
-    before = read(functions)
     functions.http("land", "POST", "/v1/land")
+    before = read(functions)
     time_passes()
 
     trimmed = functions.http("land", "POST", "/v1/trim", {})
@@ -64,7 +64,7 @@ def test_every_route_answers_after_a_trim_as_before_it(functions, time_passes): 
     functions.http("tick", "POST", "/v1/worlds/h/tick", {"to_tick": 4})
 
     assert trimmed["segments"] > 0
-    assert (trimmed["entries"], trimmed["orphans"], trimmed["next"]) == (3, 0, None)
+    assert (trimmed["archived"], trimmed["orphans"], trimmed["next"]) == (3, 0, None)
     assert after == before
     assert verified == {"checked_ticks": 4, "next_tick": None, "findings": []}
 
@@ -84,5 +84,5 @@ def test_the_schedule_that_lands_also_trims_where_it_is_told_to(
     functions.scheduled("land")
     left = functions.http("land", "POST", "/v1/trim", {"grace": "1h"})
 
-    assert (left["segments"], left["entries"]) == (0, 0)
+    assert (left["segments"], left["archived"]) == (0, 0)
     assert functions.http("tick", "POST", "/v1/worlds/h/verify", {})["findings"] == []

@@ -72,8 +72,10 @@ def test_landing_and_trimming_tell_what_they_did(local, lived):
     run = local("land", "--trim", "--grace", "15m", "--json")
 
     nothing = dict.fromkeys(
-        ("segments", "checkpoints", "orphans", "bytes", "undecided", "entries"), 0
+        ("segments", "checkpoints", "orphans", "bytes", "undecided", "archived"), 0
     )
-    assert (would.exit_code, would.json) == (0, {"rows": 0, "files": 0, **nothing})
-    assert (run.exit_code, run.json) == (0, {"rows": 4, "files": 1, **nothing})
+    unlanded = dict.fromkeys(("rows", "files", "events", "entries"), 0)
+    landed = {"rows": 4, "files": 1, "events": 3, "entries": 6}
+    assert (would.exit_code, would.json) == (0, {**unlanded, **nothing})
+    assert (run.exit_code, run.json) == (0, {**landed, **nothing})
     assert local("verify", "harbour").exit_code == 0

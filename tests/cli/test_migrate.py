@@ -47,7 +47,10 @@ def test_people_see_what_was_moved(perdure, root, landed):
 
     told = dict(line.split(maxsplit=1) for line in run.out.splitlines())
     assert run.exit_code == 0, run.err
-    assert (told["worlds"].strip(), told["rows"].strip()) == ("1", "1")
+    assert (told["worlds"].strip(), told["rows"].strip()) == (
+        "1",
+        "4",
+    )  # one row of the world, three of its log
 
 
 def test_moved_worlds_are_listed_here_and_there(perdure, root, landed):

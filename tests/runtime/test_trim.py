@@ -58,11 +58,11 @@ async def test_all_that_could_be_read_before_a_trim_can_be_read_after_it(where):
 
     assert after == before
     assert (would, untouched) == (trimmed, names)
-    assert (trimmed.segments, trimmed.checkpoints, trimmed.entries) == (8, 0, 15)
+    assert (trimmed.segments, trimmed.checkpoints, trimmed.archived) == (8, 0, 15)
     assert trimmed.bytes > 8 * 4_096
     assert len(left) == len(names) - 8 + 3
     assert (verified.findings, verified.checked_ticks, resumed) == ((), 10, ())
-    assert (again.segments, again.checkpoints, again.orphans, again.entries) == (0, 0, 0, 0)
+    assert (again.segments, again.checkpoints, again.orphans, again.archived) == (0, 0, 0, 0)
 
 
 async def test_the_log_is_read_from_any_place_on_as_if_nothing_had_moved(tmp_path):
@@ -83,7 +83,7 @@ async def test_the_log_is_read_from_any_place_on_as_if_nothing_had_moved(tmp_pat
         upto = Range(world, sort, f"log/{number(7)}", LogEntry)
         part = await kept.harness.store.load(Reads(ranges=(upto,)))
 
-    assert trimmed.entries == 10
+    assert trimmed.archived == 10
     assert after == before
     assert {key.sort for each in raw for key in copied.keys_of(each)} >= {f"log/{number(11)}"}
     assert all(key.sort > f"log/{number(10)}" for key in copied.keys_of(raw[0]))
@@ -143,7 +143,7 @@ async def test_what_is_not_landed_or_young_or_after_the_last_checkpoint_stays(tm
         world = kept.harness.worlds.ref("w").partition.replace("/", ".")
         left = await kept.objects.names(f"segment/{world}/")
 
-    assert (young, unlanded.segments, unlanded.entries) == (Trimmed(), 0, 0)
+    assert (young, unlanded.segments, unlanded.archived) == (Trimmed(), 0, 0)
     assert old.segments == 4
     assert {int(name.split("/")[-1][:19]) for name in left} == {4, 5, 6}
 
@@ -185,7 +185,7 @@ async def test_log_entries_stay_until_every_consumer_and_every_page_is_done_with
         await planted(kept, Consumer(partition=ref.partition, name="audit", seq=Seq(17)))
         read = await trim(kept)
 
-    assert (behind.entries, lacking.entries, read.entries) == (5, 0, 10)
+    assert (behind.archived, lacking.archived, read.archived) == (5, 0, 10)
 
 
 async def test_what_a_fork_rebuilds_from_stays_until_it_has_a_checkpoint_of_its_own(tmp_path):

@@ -25,7 +25,7 @@ class Trimmed(Reply):
     """Of all objects that went."""
     undecided: int
     """Objects of ticks that may still be published: they stay."""
-    entries: int
+    archived: int
     """Log entries moved to archives."""
     worlds: int
     next: str | None

@@ -32,7 +32,7 @@ async def trim(ports: TrimPorts, body: models_trim.Trim, request: Request) -> di
         "orphans": done.orphans,
         "bytes": done.bytes,
         "undecided": done.undecided,
-        "entries": done.entries,
+        "archived": done.archived,
         "worlds": pruned.worlds,
         "next": pruned.next,
     }

@@ -12,7 +12,7 @@ from perdure.cli.client import Place, path_of, placed
 from perdure.cli.progress import progress
 
 COUNTED = ("ticks", "applied", "rejected")
-TRIMMED = ("segments", "checkpoints", "orphans", "bytes", "undecided", "entries")
+TRIMMED = ("segments", "checkpoints", "orphans", "bytes", "undecided", "archived")
 
 
 @click.command()

@@ -60,7 +60,7 @@ class Trimmed:
     undecided: int = 0
     """Objects of ticks that may still be published: they stay."""
 
-    entries: int = 0
+    archived: int = 0
     """Log entries moved to archives."""
 
     def __add__(self, other: Trimmed) -> Trimmed:
@@ -70,7 +70,7 @@ class Trimmed:
             self.orphans + other.orphans,
             self.bytes + other.bytes,
             self.undecided + other.undecided,
-            self.entries + other.entries,
+            self.archived + other.archived,
         )
 
 
@@ -311,5 +311,5 @@ def _told(swept: Swept, entries: int) -> Trimmed:
         orphans=swept.orphans,
         bytes=swept.bytes,
         undecided=swept.undecided,
-        entries=entries,
+        archived=entries,
     )
