@@ -79,6 +79,7 @@ class Admit:
             seq=head.seq + 1,
             next_sequence=head.next_sequence + len(self.commands),
             next_entity=head.next_entity + spawned,
+            open=head.open + len(self.commands),
             last_page=list(opened)[-1],
         )
         record = KeyRecord(self._digest(), head.next_sequence, head.next_entity)
@@ -138,7 +139,7 @@ class CancelOne:
             {
                 self.page: (page - {self.sequence}) or None,
                 cancelled_of(self.world, self.sequence): True,
-                head_of(self.world): replace(head, seq=head.seq + 1),
+                head_of(self.world): replace(head, seq=head.seq + 1, open=head.open - 1),
                 log_of(self.world, head.seq + 1): Entry(f"cancelled {self.sequence}"),
             },
             lambda: self.truth.cancel(head.seq + 1, self.sequence),
@@ -169,7 +170,7 @@ class CancelAll:
         return Decision(
             "cancelled",
             {
-                head_of(self.world): replace(head, seq=head.seq + 1, cancelled_below=below),
+                head_of(self.world): replace(head, seq=head.seq + 1, cancelled_below=below, open=0),
                 log_of(self.world, head.seq + 1): Entry(f"cancelled below {below}"),
                 **({key: KeyRecord(())} if self.rules.cancel_key else {}),
             },

@@ -113,6 +113,4 @@ def _is_excused(stage: Stage, world: str, drained: Drained, page: Key, sequence:
     if sequence < head.cancelled_below or stage.store.read(cancelled_of(world, sequence)):
         return True
     is_due = place_of(page).tick <= head.published + 1
-    if is_due and (unread is None or (*place_of(page), sequence) < unread[2:]):
-        return False
-    return not stage.rules.log_not_due or sequence in (stage.store.read(page) or ())
+    return not is_due or (unread is not None and (*place_of(page), sequence) >= unread[2:])

@@ -12,6 +12,9 @@ from tests.models.truth import WorldTruth
 FORKS_MAX = 8
 """Times a fork starts over."""
 
+FORK_WAITS = 16
+"""Steps before a fork begins, so that there is something to be copied."""
+
 
 @dataclass(frozen=True, slots=True)
 class Copied:
@@ -48,6 +51,7 @@ class Birth:
             next_sequence=source.next_sequence,
             next_entity=source.next_entity,
             cancelled_below=source.cancelled_below,
+            open=len(self.copied.open),
         )
         pages = self._pages()
         opened = tuple(pages.items()) if self.stage.rules.fork_entry else ()
@@ -70,6 +74,8 @@ class Birth:
 
 def fork(stage: Stage, who: str, world: str, child: str) -> Steps[None]:
     """Copy a world as it is at one moment, open pages included."""
+    for _ in range(FORK_WAITS):
+        yield
     for _ in range(FORKS_MAX):
         copied = yield from _copied(stage, who, world)
         if copied is None:
@@ -83,39 +89,20 @@ def fork(stage: Stage, who: str, world: str, child: str) -> Steps[None]:
 
 
 def _copied(stage: Stage, who: str, world: str) -> Steps[Copied | None]:
-    """Find pages through a range and the log, read them with the head; None if that is torn."""
+    """Find pages through a range, read them with the head; None if some are missing."""
     store, rules = stage.store, stage.rules
-    yield
-    first: Head = store.read(head_of(world))
     names: set[Key] = set()
     last: Key = (world, "due")
+    yield
     while following := [key for key in store.keys(world, "due") if key > last]:
         last = following[0]
         names.add(last)
         yield
-    if rules.fork_log:
-        yield
-        logged = _logged(stage, world, first)
-        if logged is None:
-            return None
-        names |= logged
-    yield
     try:
         copied = yield from _read(stage, world, sorted(names))
     except Conflict:
         return None
-    return None if rules.fork_sequence and copied.head.seq != first.seq else copied
-
-
-def _logged(stage: Stage, world: str, head: Head) -> set[Key] | None:
-    """Return the pages that the log names since it was last read, None if it has a gap."""
-    names: set[Key] = set()
-    for seq in range(head.log_read + 1, head.seq + 1):
-        entry: Entry | None = stage.store.read(log_of(world, seq))
-        if entry is None:
-            return None
-        names.update(page for page, _ in entry.opened)
-    return names
+    return None if rules.fork_count and len(copied.open) != copied.head.open else copied
 
 
 def _read(stage: Stage, world: str, names: list[Key]) -> Steps[Copied]:

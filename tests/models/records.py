@@ -40,6 +40,8 @@ class Head:
     next_sequence: int = 1
     next_entity: int = 1
     cancelled_below: int = 0
+    open: int = 0
+    """How many commands are open in the pages."""
     last_page: Key | None = None
     log_read: int = 0
     """Log seq up to which every page that the log names has been seen."""

@@ -20,7 +20,6 @@ class Rules:
     log_from_drain: bool = _rule(
         "that log begins where the drain of the last manifest ended, not at the manifest"
     )
-    log_not_due: bool = _rule("pages that the log names and that are not due yet must be seen, too")
     page_check: bool = _rule("a publish finds all that it settles still in its page")
     below_check: bool = _rule("a publish settles nothing below cancelled_below")
     dead_pages: bool = _rule("a publish takes what is cancelled out of every page its drain read")
@@ -32,8 +31,7 @@ class Rules:
     refusal_snapshot: bool = _rule("a reply that writes nothing is decided on one snapshot")
     tombstone: bool = _rule("retiring a world that is not there leaves a tombstone")
     fork_snapshot: bool = _rule("a fork reads the pages it copies and the head as one snapshot")
-    fork_sequence: bool = _rule("a fork starts over if the log grew since it looked for pages")
-    fork_log: bool = _rule("a fork copies pages that only the log names")
+    fork_count: bool = _rule("a fork starts over unless it found as many as its head counts open")
     fork_entry: bool = _rule("the first log entry of a fork names the pages that were copied")
 
     @classmethod

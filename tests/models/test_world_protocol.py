@@ -24,8 +24,7 @@ NECESSARY = [
     ("cut", "failures", 0, Promise.ORDER_AT_CUT),
     ("twice_check", "storms", 13_000, Promise.SETTLED_ONCE),  # about one seed in 20,000
     ("log_check", "storms", 0, Promise.ORDER),
-    ("log_from_drain", "storms", 0, Promise.FORK_COMPLETE),
-    ("log_not_due", "storms", 0, Promise.FORK_COMPLETE),
+    ("log_from_drain", "storms", 0, Promise.ORDER),
     ("page_check", "everyday", 0, Promise.CANCELLED_STAYS),
     ("below_check", "everyday", 0, Promise.CANCELLED_STAYS),
     ("dead_pages", "everyday", 0, Promise.NO_STARVATION),
@@ -37,8 +36,7 @@ NECESSARY = [
     ("refusal_snapshot", "endings", 0, Promise.RECEIPT_GIVEN),
     ("tombstone", "private", 0, Promise.RETIRED_STAYS),
     ("fork_snapshot", "forks", 0, Promise.FORK_REVIVES_NOTHING),
-    ("fork_sequence", "forks", 0, Promise.FORK_COMPLETE),
-    ("fork_log", "forks", 0, Promise.FORK_COMPLETE),
+    ("fork_count", "forks", 0, Promise.FORK_COMPLETE),
     ("fork_entry", "forks", 0, Promise.ORDER),
 ]
 

@@ -116,8 +116,11 @@ class Publish:
             for place, sequences in groups.items()
         }
         log_read = self.drained.head.seq if self.rules.log_from_drain else seq
-        after = replace(head, published=self.tick, seq=seq, log_read=log_read)
         settled = tuple(self.outcome.applied)
+        gone = sum(sequence >= head.cancelled_below for sequence in settled)
+        after = replace(
+            head, published=self.tick, seq=seq, log_read=log_read, open=head.open - gone
+        )
         writes = {
             **pages,
             **moved,

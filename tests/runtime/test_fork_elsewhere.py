@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 from tests.runtime.harness import Place, tokens
-from tests.support.forking import STORES, rig
+from tests.support.forking import STORES, rig, run_of
 
 from perdure import Spawn
 from perdure.authority.memory import Crashed, Fault, FaultPlan
 from perdure.kernel.errors import Conflict, CorruptLineage, NotPublished, NotQuiescent
-from perdure.kernel.ids import RunId, StorageId, Tick, WorldId
+from perdure.kernel.ids import StorageId, Tick, WorldId
 from perdure.kernel.places import WorldRef
 from perdure.kernel.records import world_key
 from perdure.runtime.fork import Wish
@@ -43,7 +43,7 @@ def two(tmp_path, request):
 
 def wish(child="child", source="w", **options):
     refs = (WorldRef(StorageId("storage"), WorldId(source)), WorldRef(ELSEWHERE, WorldId(child)))
-    return Wish(*refs, f"a {child}", RunId(f"run of {child}"), **options)
+    return Wish(*refs, f"a {child}", run_of(child), **options)
 
 
 def forked(here, there, **options):

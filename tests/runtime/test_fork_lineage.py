@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.support.forking import rig
+from tests.support.forking import rig, run_of
 
 from perdure.kernel.errors import (
     CorruptLineage,
@@ -80,7 +80,7 @@ def descending(world):
 
 def more_ancestors(world):
     (first,) = world.lineage
-    elder = Ancestor(world=WorldId("u"), run=RunId("run of u"), up_to=Tick(-1))
+    elder = Ancestor(world=WorldId("u"), run=run_of("u"), up_to=Tick(-1))
     return replace(world, lineage=(elder, first))
 
 

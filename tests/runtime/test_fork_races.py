@@ -30,7 +30,7 @@ from perdure.kernel.errors import (
     WorldMoving,
 )
 from perdure.kernel.fork import Birth
-from perdure.kernel.fork_source import NamedPages, ReadGroups, ReadPages
+from perdure.kernel.fork_source import ReadGroups, ReadPages, Source
 from perdure.kernel.ids import Tick
 from perdure.kernel.records import head_key
 from perdure.runtime.fork import FORK_TRIES, fork
@@ -48,6 +48,12 @@ async def admitting(h):
     await h.worlds.submit("w", [Spawn(Place(x=7, y=7), tick=4)])  # opens a page of its own
 
 
+async def opening(h):
+    """Admit something for a tick of its own, which opens a page."""
+    at = (await h.worlds.describe("w")).pending_commands + 50
+    await h.worlds.submit("w", [Spawn(Place(x=7, y=7), tick=at)])
+
+
 async def cancelling(h):
     await h.worlds.cancel("w", "late")
 
@@ -63,7 +69,7 @@ async def publishing(h):
 RIVALS = [admitting, cancelling, cancelling_all, publishing]
 
 
-@pytest.mark.parametrize("before", [NamedPages, ReadPages, ReadGroups, Birth])
+@pytest.mark.parametrize("before", [ReadPages, ReadGroups, Birth])
 @pytest.mark.parametrize("rival", RIVALS)
 async def test_a_fork_is_its_source_at_one_moment_whoever_writes_meanwhile(memory, rival, before):
     async with memory() as h:
@@ -95,10 +101,10 @@ async def test_a_source_ticks_on_while_it_is_forked(store, tmp_path, request):
         assert await h.rows("child") == await h.rows("w")
 
 
-async def test_a_log_that_never_stops_growing_is_unavailable_and_leaves_no_fork(memory):
+async def test_a_source_that_opens_page_after_page_is_unavailable_and_leaves_no_fork(memory):
     async with memory() as h:
         await h.harbour()
-        beside = Interrupted(h.authority, ReadPages, lambda: admitting(h), times=FORK_TRIES)
+        beside = Interrupted(h.authority, ReadPages, lambda: opening(h), times=FORK_TRIES)
 
         with pytest.raises(Contended):
             await fork(beside, wish("w", "child"), pause=no_pause)
@@ -106,6 +112,35 @@ async def test_a_log_that_never_stops_growing_is_unavailable_and_leaves_no_fork(
         with pytest.raises(NotFound):
             await h.worlds.describe("child")
         assert beside.times == 0
+
+
+class Hiding:
+    """An authority whose ranges leave out a page at first, as beside a running transaction."""
+
+    def __init__(self, inner, times):
+        self.inner, self.times = inner, times
+
+    async def execute(self, asked):
+        found = await self.inner.execute(asked)
+        if isinstance(found, Source) and self.times:
+            self.times -= 1
+            return replace(found, names=frozenset(sorted(found.names)[1:]))
+        return found
+
+
+@pytest.mark.parametrize(("times", "verdict"), [(2, "whole"), (FORK_TRIES, "none")])
+async def test_a_page_that_its_range_hides_is_missed_and_looked_for_again(memory, times, verdict):
+    async with memory() as h:
+        await h.harbour()
+        beside = Hiding(h.authority, times)
+
+        if verdict == "none":
+            with pytest.raises(Contended):
+                await fork(beside, wish("w", "child"), pause=no_pause)
+            return
+        info = await fork(beside, wish("w", "child"), pause=no_pause)
+
+        assert info.pending_commands == (await h.worlds.describe("w")).pending_commands > 0
 
 
 @pytest.mark.parametrize("store", STORES)

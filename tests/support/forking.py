@@ -153,8 +153,13 @@ class Interrupted:
         return await self.authority.execute(asked)
 
 
+def run_of(child: str) -> RunId:
+    """Make a run of version 7 for a fork, the same for the same id."""
+    return RunId(f"01890000-0000-7000-8000-{child.encode().hex():0>12.12}")
+
+
 def wish(source: str, child: str, **options: Any) -> Wish:
     """Return what is asked for with a fork, for those who fork without `Worlds`."""
-    run = RunId(f"run of {child}")
+    run = run_of(child)
     refs = (WorldRef(STORAGE, WorldId(each)) for each in (source, child))
     return Wish(*refs, f"a {child}", run, **options)

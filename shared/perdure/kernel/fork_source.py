@@ -1,8 +1,8 @@
 """A fork's source: a world read as of one moment, while it goes on undisturbed.
 
-The source is peeked and never conditioned on. Its open pages are found through their range and
-through the log since its last drain, and read again with its head; a head whose ``seq`` is still
-the one seen before the range was read proves that all of it held at one moment.
+The source is peeked and never conditioned on. Its open pages are found through their range, and
+read again with its head as one snapshot. What is open in them then is open; and where it is as
+much as the head counts, it is all that is open.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from perdure.kernel.errors import (
     NotResumable,
     TooManyPending,
 )
-from perdure.kernel.forked import Takeover
 from perdure.kernel.ids import (
     NO_TICK,
     Instant,
@@ -30,13 +29,12 @@ from perdure.kernel.ids import (
     Seq,
     Tick,
 )
-from perdure.kernel.lineage import partition_of
-from perdure.kernel.log import LogEntry, log_key
+from perdure.kernel.log import log_key
 from perdure.kernel.pages import Page, PageEntry, page_key
 from perdure.kernel.places import PageName, WorldRef, after
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.record import Record
-from perdure.kernel.records import Head, World, head_key, manifest_key, world_key
+from perdure.kernel.records import Head, World, head_key, world_key
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.upkeep import required_key
 from perdure.kernel.view import Decision, Key, Range, Reads, View
@@ -44,9 +42,6 @@ from perdure.kernel.wake import check_active
 
 Pending = Literal["copy", "drop"]
 """What becomes of the source's open commands: the fork has them too, or has none."""
-
-NAMED_ENTRIES: Final = 100
-"""Log entries of one look for pages."""
 
 CopiedRecord = Callable[[Partition], Key[Any]]
 
@@ -64,10 +59,7 @@ class Source:
     world: World
     head: Head
     names: frozenset[PageName]
-    """Pages that the range shows, and those that the last manifest named for another try."""
-
-    since: Seq
-    """What the log names behind this entry was seen by no drain of a published tick."""
+    """Pages that the range shows; a running commit may hide some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,62 +87,20 @@ class FindSource(WorldRequest):
         head = view.peek(head_key(self.ref.partition))
         if world is None or head is None:
             raise NotFound(expected="a world that exists", found=f"no world {self.ref.world!r}")
-        check_active(head, self.ref)
-        if head.writer_mode != "resumable":
-            raise NotResumable(
-                expected="a world that others may go on with",
-                found=f"{self.ref.world!r} is {head.writer_mode}",
-            )
-        # Only now: what a range shows must be no older than the head.
+        _check_forkable(head, self.ref)
         names = {page.name for page in view.find(self._due())}
         if len(names) > limits.FORK_PAGES_FOUND_MAX:
             raise _too_many(f"more than {limits.FORK_PAGES_FOUND_MAX}, cancelled ones included")
-        partition = partition_of(world, head.published)
-        if head.published == NO_TICK or partition != self.ref.partition:
-            return Decision(Source(world, head, frozenset(names), Seq(0)))
-        manifest = view.peek(manifest_key(partition, head.published))
-        if manifest is None:
-            raise Contended(
-                expected=f"manifest {head.published}", found="none yet: its commit is running"
-            )
-        again = {each.again for each in manifest.outcomes if each.again is not None}
-        return Decision(Source(world, head, frozenset(names | again), manifest.drained_seq))
+        return Decision(Source(world, head, frozenset(names)))
 
 
-@dataclass(frozen=True, slots=True)
-class NamedPages(WorldRequest):
-    """List the pages that log entries name, ``first`` and ``last`` included.
-
-    Raises Contended for an entry that is not there yet.
-    """
-
-    first: Seq
-    last: Seq
-
-    @property
-    def stream(self) -> Partition:
-        return _beside(self.ref)
-
-    def _keys(self) -> tuple[Key[LogEntry], ...]:
-        numbers = range(self.first, self.last + 1)
-        return tuple(log_key(self.ref.partition, Seq(seq)) for seq in numbers)
-
-    def reads(self) -> Reads:
-        return Reads(peeks=self._keys())
-
-    def decide(self, view: View, now: Instant) -> Decision[frozenset[PageName]]:
-        names: set[PageName] = set()
-        for key in self._keys():
-            entry = view.peek(key)
-            if entry is None:
-                raise Contended(
-                    expected=f"log entry {key.sort}", found="none yet: its commit is running"
-                )
-            if entry.kind == "admitted":
-                names |= {PageName(t, p, first) for t, p, _, first in entry.facts["groups"]}
-            elif entry.kind == "forked":
-                names |= {name for name, _ in Takeover.of(entry).pages}
-        return Decision(frozenset(names))
+def _check_forkable(head: Head, ref: WorldRef) -> None:
+    check_active(head, ref)
+    if head.writer_mode != "resumable":
+        raise NotResumable(
+            expected="a world that others may go on with",
+            found=f"{ref.world!r} is {head.writer_mode}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +133,7 @@ class ReadPages(WorldRequest):
         head = view.peek(head_key(world))
         if head is None:
             raise NotFound(expected="a world that exists", found=f"no world {self.ref.world!r}")
+        _check_forkable(head, self.ref)
         pages = (view.peek(page_key(world, name)) for name in self.names)
         records = (view.peek(key_of(world)) for key_of in COPIED_RECORDS)
         return Decision(
@@ -246,7 +197,11 @@ def batches_of(pages: tuple[Page, ...]) -> list[Places]:
 
 
 def copied(world: World, seen: Seen, groups: dict[Places, list[Ranges]], pending: Pending) -> Copy:
-    """Put together what a fork takes over. Raises TooManyPending."""
+    """Put together what a fork takes over.
+
+    Raises: TooManyPending; Contended if the pages hold less than the head counts: a running
+    commit hid some, or opened them after their range was read.
+    """
     pages: list[tuple[Page, Ranges]] = []
     for page in seen.pages if pending == "copy" else ():
         entries: list[PageEntry] = []
@@ -262,6 +217,9 @@ def copied(world: World, seen: Seen, groups: dict[Places, list[Ranges]], pending
         if entries:
             taken = Page.of(page.partition, page.name, entries)
             pages.append((taken, ranges.union(*held)))
+    found = sum(ranges.size(held) for _, held in pages)
+    if pending == "copy" and found != seen.head.open_commands:
+        raise Contended(expected=f"{seen.head.open_commands} open commands", found=str(found))
     if len(pages) > limits.FORK_PAGES_MAX:
         raise _too_many(str(len(pages)))
     return Copy(world, seen.head, tuple(pages), seen.records)

@@ -12,11 +12,9 @@ from perdure.kernel.create import Identity, WorldInfo, checked_every
 from perdure.kernel.errors import Contended
 from perdure.kernel.fork import Birth, FindFork
 from perdure.kernel.fork_source import (
-    NAMED_ENTRIES,
     READ_PAGES_MAX,
     Copy,
     FindSource,
-    NamedPages,
     Pending,
     Places,
     ReadGroups,
@@ -27,9 +25,9 @@ from perdure.kernel.fork_source import (
     check_tick,
     copied,
 )
-from perdure.kernel.ids import RunId, Seq, Tick
+from perdure.kernel.ids import RunId, Tick
 from perdure.kernel.lineage import FindAncestors
-from perdure.kernel.places import PageName, WorldRef
+from perdure.kernel.places import WorldRef
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.reading import FindWorld
 from perdure.runtime.ports import Executes
@@ -37,7 +35,7 @@ from perdure.runtime.ports import Executes
 T = TypeVar("T")
 
 FORK_TRIES: Final = 5
-"""Times a fork looks again because its source's log grew meanwhile."""
+"""Times a fork looks at its source until it sees all that is open there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,33 +91,27 @@ async def copy_of(
             await pause(0.005 * 2**attempt)
         try:
             found = await authority.execute(FindSource(source))
-            check_tick(source, found.head, at_tick)
             seen = await _seen(authority, source, found, pending)
-            groups = await _groups(authority, seen)
+            check_tick(source, seen.head, at_tick)
+            return copied(found.world, seen, await _groups(authority, seen), pending)
         except Contended:
             continue
-        return copied(found.world, seen, groups, pending)
     raise Contended(
-        expected=f"world {source.world!r} to hold still for one look at it",
-        found=f"a log that grew {FORK_TRIES} times",
+        expected=f"all that is open in world {source.world!r} in one look at it",
+        found=f"less in {FORK_TRIES} looks: commits are running",
     )
 
 
 async def _seen(authority: Executes, source: WorldRef, found: Source, pending: Pending) -> Seen:
-    """Read the open pages with the head. Raises Contended if they are not of one moment."""
-    head = found.head
-    names: set[PageName] = set()
-    if pending == "copy" and head.open_commands:
-        names |= found.names
-        for first in range(found.since + 1, head.seq + 1, NAMED_ENTRIES):
-            last = min(first + NAMED_ENTRIES - 1, head.seq)
-            names |= await authority.execute(NamedPages(source, Seq(first), Seq(last)))
+    """Read pages with the head. Raises Contended if they are not of one moment."""
+    names = sorted(found.names) if pending == "copy" else []
     parts: list[Seen] = []
-    for chunk in list(_chunks(sorted(names), READ_PAGES_MAX)) or [[]]:
-        part = await authority.execute(ReadPages(source, tuple(chunk)))
-        if part.head.seq != head.seq:
-            raise Contended(expected=f"head of seq {head.seq}", found=f"seq {part.head.seq}")
-        parts.append(part)
+    for chunk in list(_chunks(names, READ_PAGES_MAX)) or [[]]:
+        parts.append(await authority.execute(ReadPages(source, tuple(chunk))))
+        if parts[-1].head.seq != parts[0].head.seq:
+            raise Contended(
+                expected=f"head of seq {parts[0].head.seq}", found=f"seq {parts[-1].head.seq}"
+            )
     pages = tuple(page for part in parts for page in part.pages)
     return Seen(parts[0].head, pages, parts[0].records)
 
