@@ -120,7 +120,7 @@ def test_glossary_has_every_noun_of_the_kernel():
 
 def test_every_concept_has_a_picture_and_is_in_the_index():
     folder = ROOT / "docs" / "concepts"
-    listed = {link for link in LINK.findall((folder / "README.md").read_text(encoding="utf-8"))}
+    listed = set(LINK.findall((folder / "README.md").read_text(encoding="utf-8")))
     pages = {page.name: page.read_text(encoding="utf-8") for page in folder.glob("*.md")}
     del pages["README.md"]
 
