@@ -118,6 +118,18 @@ def test_glossary_has_every_noun_of_the_kernel():
     assert nouns() - entries == set()
 
 
+def test_every_concept_has_a_picture_and_is_in_the_index():
+    folder = ROOT / "docs" / "concepts"
+    listed = set(LINK.findall((folder / "README.md").read_text(encoding="utf-8")))
+    pages = {page.name: page.read_text(encoding="utf-8") for page in folder.glob("*.md")}
+    del pages["README.md"]
+
+    bare = [name for name, text in pages.items() if not ("```text\n" in text or "![" in text)]
+
+    assert bare == []
+    assert pages.keys() - listed == set()
+
+
 def test_changelog_has_a_place_for_what_comes_next():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
