@@ -74,6 +74,8 @@ async def recomputed(
             app.registry,
             facts,
             next_in_tick_entity_id=next_in_tick_entity_id,
+            # Which of them the world used then is recorded nowhere; to give more changes nothing.
+            resources=app.resources.only(app.resources.names),
         )
     except TickFailed as error:
         findings.append(_finding(manifest, error.expected, error.found))
