@@ -12,6 +12,7 @@ from perdure.kernel.batch import StoredCommand
 from perdure.kernel.errors import TickFailed
 from perdure.kernel.ids import EntityId, TableId
 from perdure.kernel.records import Manifest, World
+from perdure.kernel.settle import Failure
 from perdure.lake.archetype import changed_mask, single
 from perdure.lake.changes import TableChanges, changes, checkpoint
 from perdure.lake.staging import Staging
@@ -43,17 +44,7 @@ async def recomputed(
     """Apply ``commands`` and run the processors that the manifest names, as the tick did."""
     staging = Staging(before, app.registry)
     result = staging.apply(commands, stop_on_retryable=False)
-    failed = {each.sequence: each.code for each in (*result.rejected, *result.retryable)}
-    recorded = {each.sequence: each.code for each in manifest.outcomes if each.status == "rejected"}
-    findings = [
-        _finding(
-            manifest,
-            f"command {sequence} {_fate(recorded.get(sequence))}",
-            f"it is {_fate(failed.get(sequence))}",
-        )
-        for sequence in sorted(recorded.keys() | failed.keys())
-        if recorded.get(sequence) != failed.get(sequence)
-    ]
+    findings = _fates(manifest, (*result.rejected, *result.retryable))
     by_name = {each.name: each for each in app.processors()}
     unknown = [name for name in manifest.processors if name not in by_name]
     if unknown:
@@ -74,6 +65,8 @@ async def recomputed(
             app.registry,
             facts,
             next_in_tick_entity_id=next_in_tick_entity_id,
+            # Which of them the world used then is recorded nowhere; to give more changes nothing.
+            resources=app.resources.only(app.resources.names),
         )
     except TickFailed as error:
         findings.append(_finding(manifest, error.expected, error.found))
@@ -159,6 +152,21 @@ def _counts(manifest: Manifest, computed: Computed) -> list[Finding]:
         _finding(manifest, f"{what}: {recorded}", str(found))
         for what, recorded, found in pairs
         if recorded != found
+    ]
+
+
+def _fates(manifest: Manifest, failures: Sequence[Failure]) -> list[Finding]:
+    """Compare which commands were rejected, and as what, with those that a manifest names."""
+    failed = {each.sequence: each.code for each in failures}
+    recorded = {each.sequence: each.code for each in manifest.outcomes if each.status == "rejected"}
+    return [
+        _finding(
+            manifest,
+            f"command {sequence} {_fate(recorded.get(sequence))}",
+            f"it is {_fate(failed.get(sequence))}",
+        )
+        for sequence in sorted(recorded.keys() | failed.keys())
+        if recorded.get(sequence) != failed.get(sequence)
     ]
 
 
