@@ -115,6 +115,28 @@ class FindMigration(CatalogRequest):
 
 
 @dataclass(frozen=True, slots=True)
+class CheckUnclaimed(CatalogRequest):
+    """Refuse a storage that another migration has. Raises Conflict."""
+
+    def reads(self) -> Reads:
+        return Reads(peeks=(floor_key(self.stream),))
+
+    def decide(self, view: View, now: Instant) -> Decision[None]:
+        floor = view.peek(floor_key(self.stream))
+        if floor is not None and floor.migration != self.migration:
+            _check_unclaimed(floor)
+        return Decision(None)
+
+
+def _check_unclaimed(floor: Floor) -> None:
+    if floor.state != "open":
+        raise Conflict(
+            expected="a storage that no other migration has",
+            found=f"one that is {floor.state} by migration {floor.migration}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Reserve(CatalogRequest):
     """Claim one side for a migration; the same claim again changes nothing.
 
@@ -136,11 +158,7 @@ class Reserve(CatalogRequest):
         known = self._known(view)
         if known is not None:
             return Decision(self._same(known))
-        if floor.state != "open":
-            raise Conflict(
-                expected=f"a {self.role} that no other migration has",
-                found=f"one that is {floor.state} by migration {floor.migration}",
-            )
+        _check_unclaimed(floor)
         found = view.find(self._worlds())
         if self.role == "destination" and found:
             raise NotEmpty(expected="an empty destination", found=f"world {found[0].world!r}")

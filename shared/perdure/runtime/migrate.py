@@ -17,6 +17,7 @@ from perdure.kernel.landing import TakeLandingFence
 from perdure.kernel.migration import (
     ActivateWorld,
     Advance,
+    CheckUnclaimed,
     FindMigration,
     FindOpenIntent,
     FreeWorld,
@@ -130,6 +131,8 @@ class Mover:
         find = FindMigration(self.destination.storage, self.migration)
         known = await self.destination.authority.execute(find)
         if known is None:
+            for side in (self.source, self.destination):
+                await side.authority.execute(CheckUnclaimed(side.storage, self.migration))
             await check_quiet(self.source, self.now())
             await self._check_empty()
         record = await self.destination.authority.execute(
