@@ -111,12 +111,18 @@ def test_destination_with_a_world_is_not_reserved(world):
 
 def test_release_undoes_a_reservation_until_the_copy_is_verified(world):
     reserve(world, "destination", storage=THERE)
-    world.paper.ask(Release(THERE, "m"))
+    world.paper.ask(Release(THERE, "m", ENDS))
     assert world.paper.ask(FindMigration(THERE, "m")) is None
     reserve(world, "destination", storage=THERE)
     world.paper.ask(Advance(THERE, "m", "verified"))
 
-    unchanged(world, Release(THERE, "m"), Conflict)
+    unchanged(world, Release(THERE, "m", ENDS), Conflict)
+
+
+def test_release_needs_the_ends_that_were_reserved(world):
+    reserve(world)
+
+    unchanged(world, Release(HERE, "m", {**ENDS, "to": "c"}), Conflict)
 
 
 def test_stage_that_was_passed_stays_passed(world):
@@ -191,8 +197,11 @@ def test_world_is_stilled_freed_and_parted_each_once(world):
 
     for _ in range(2):
         world.paper.ask(StillWorld(WORLD, "m"))
+    unchanged(world, FreeWorld(WORLD, "rival"), Conflict)
+    world.paper.ask(Release(HERE, "m", ENDS))
     for _ in range(2):
         world.paper.ask(FreeWorld(WORLD, "m"))
+    reserve(world)
     world.paper.ask(StillWorld(WORLD, "m"))
     for _ in range(2):
         world.paper.ask(PartWorld(WORLD, "m", "b"))
@@ -216,7 +225,7 @@ def test_writer_that_died_long_ago_does_not_hold_a_world_back(world):
 
 def test_mover_that_was_given_up_stills_nothing_any_more(world):
     reserve(world)
-    world.paper.ask(Release(HERE, "m"))
+    world.paper.ask(Release(HERE, "m", ENDS))
 
     unchanged(world, StillWorld(WORLD, "m"), Conflict)
 
