@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.support.worldly import WORLD, World, due
 
-from perdure.kernel.carry import Carrier, ImportRaw, Raw, ReadRaw, RecordsDigest
+from perdure.kernel.carry import Carrier, ImportRaw, Raw, ReadRaw
 from perdure.kernel.create import CreateWorld, Describe
 from perdure.kernel.errors import (
     Conflict,
@@ -20,8 +20,8 @@ from perdure.kernel.errors import (
 )
 from perdure.kernel.fence import TakeFence
 from perdure.kernel.floor import EnterCatalog, Floor
-from perdure.kernel.ids import Holder, RunId, Seq, Sequence, StorageId, Tick, WorldId
-from perdure.kernel.landing import CONSUMER, LandingHead, landing_head_key
+from perdure.kernel.ids import Holder, RunId, Seq, StorageId, Tick, WorldId
+from perdure.kernel.landing import CONSUMER, landing_head_key
 from perdure.kernel.migration import (
     ActivateWorld,
     Advance,
@@ -32,10 +32,9 @@ from perdure.kernel.migration import (
     Reserve,
     StillWorld,
 )
-from perdure.kernel.pages import Page, PageEntry
-from perdure.kernel.places import PageName, WorldRef, landing_partition
+from perdure.kernel.places import WorldRef, landing_partition
 from perdure.kernel.records import Fence, head_key, world_key
-from perdure.kernel.upkeep import Consumer, Required, Schedule
+from perdure.kernel.upkeep import Consumer, Schedule
 
 pytestmark = pytest.mark.lifecycle
 
@@ -111,12 +110,18 @@ def test_destination_with_a_world_is_not_reserved(world):
 
 def test_release_undoes_a_reservation_until_the_copy_is_verified(world):
     reserve(world, "destination", storage=THERE)
-    world.paper.ask(Release(THERE, "m"))
+    world.paper.ask(Release(THERE, "m", ENDS))
     assert world.paper.ask(FindMigration(THERE, "m")) is None
     reserve(world, "destination", storage=THERE)
     world.paper.ask(Advance(THERE, "m", "verified"))
 
-    unchanged(world, Release(THERE, "m"), Conflict)
+    unchanged(world, Release(THERE, "m", ENDS), Conflict)
+
+
+def test_release_needs_the_ends_that_were_reserved(world):
+    reserve(world)
+
+    unchanged(world, Release(HERE, "m", {**ENDS, "to": "c"}), Conflict)
 
 
 def test_stage_that_was_passed_stays_passed(world):
@@ -191,8 +196,11 @@ def test_world_is_stilled_freed_and_parted_each_once(world):
 
     for _ in range(2):
         world.paper.ask(StillWorld(WORLD, "m"))
+    unchanged(world, FreeWorld(WORLD, "rival"), Conflict)
+    world.paper.ask(Release(HERE, "m", ENDS))
     for _ in range(2):
         world.paper.ask(FreeWorld(WORLD, "m"))
+    reserve(world)
     world.paper.ask(StillWorld(WORLD, "m"))
     for _ in range(2):
         world.paper.ask(PartWorld(WORLD, "m", "b"))
@@ -216,94 +224,13 @@ def test_writer_that_died_long_ago_does_not_hold_a_world_back(world):
 
 def test_mover_that_was_given_up_stills_nothing_any_more(world):
     reserve(world)
-    world.paper.ask(Release(HERE, "m"))
+    world.paper.ask(Release(HERE, "m", ENDS))
 
     unchanged(world, StillWorld(WORLD, "m"), Conflict)
 
 
-# --- carried ----------------------------------------------------------------------------------
-
 CARRIER = Carrier(HERE, THERE)
 ELSEWHERE = WorldRef(THERE, WORLD.world)
-
-
-def raw(record):
-    return Raw(partition=record.partition, sort=record.key.sort, spelled=record.body())
-
-
-def test_records_of_any_kind_arrive_with_their_exact_bytes(world):
-    strange = Raw(partition=WORLD.partition, sort="cubes/1", spelled=b'{"b": 2,"a":1}')
-    known = raw(Required(partition=WORLD.partition, names=("audit",)))
-
-    for record in (strange, known):
-        assert CARRIER.carried(record) == replace(record, partition=ELSEWHERE.partition)
-
-
-def test_head_arrives_with_its_epoch_and_without_holder_and_wake(world):
-    world.take()
-    world.change(lambda head: replace(head, wake_at=5))
-
-    arrived = CARRIER.carried(raw(world.head))
-
-    assert (
-        arrived.spelled
-        == replace(world.head, fence=Fence(epoch=world.head.fence.epoch), wake_at=None).body()
-    )
-
-
-def test_pages_name_the_logs_of_the_destination(world):
-    ancestor = WorldRef(HERE, WorldId("ancestor"))
-    entries = (
-        PageEntry(seq=Seq(1), group=0, count=2),
-        PageEntry(seq=Seq(2), group=0, count=1, world=ancestor.partition),
-    )
-    page = Page.of(WORLD.partition, PageName(Tick(3), 0, Sequence(1)), entries)
-
-    arrived = CARRIER.carried(raw(page))
-
-    there = Page.read(arrived.partition, arrived.sort, arrived.spelled)
-    assert [entry.world for entry in there.entries] == [
-        None,
-        WorldRef(THERE, WorldId("ancestor")).partition,
-    ]
-
-
-def test_landing_arrives_without_its_fence():
-    head = LandingHead(partition=landing_partition(HERE), fence=Fence(epoch=4, holder=Holder("x")))
-
-    arrived = CARRIER.carried(raw(head))
-
-    assert arrived.spelled == replace(head, fence=Fence()).body()
-
-
-def test_what_belongs_to_the_place_or_comes_last_is_kept_back(world):
-    reserve(world)
-    catalog = world.paper.ask(ReadRaw(WORLD.catalog))
-
-    assert {record.sort.partition("/")[0] for record in catalog} == {
-        "floor",
-        "migration",
-        "name",
-        "world",
-    }
-    assert [CARRIER.carried(record) for record in catalog] == [None] * len(catalog)
-
-
-def test_digest_tells_order_and_boundaries_apart():
-    one = Raw(partition=WORLD.partition, sort="a", spelled=b"bc")
-    others = [
-        [replace(one, sort="ab", spelled=b"c")],
-        [replace(one, spelled=b"bd")],
-        [one, one],
-    ]
-
-    def folded(records):
-        digest = RecordsDigest()
-        digest.add(records)
-        return digest.digest
-
-    assert folded([one]) == folded([replace(one, partition=ELSEWHERE.partition)])
-    assert folded([one]) not in {folded(other) for other in others}
 
 
 def imported(*records):

@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from tests.emulator.harbour import Position
-from tests.migrate.moving import Stopped, listed, move, stopping, told
+from tests.migrate.moving import Overwrite, Stopped, listed, move, stopping, told
 from tests.migrate.storages import SHIPS, killed, opened, rows
 
 import perdure
 from perdure.api.settings import local
 from perdure.api.wiring import opened_authority
 from perdure.api.wiring_lake_migrate import given_up
-from perdure.kernel.caller import LOCAL
 from perdure.kernel.errors import (
     Conflict,
     WorldMoving,
 )
 from perdure.kernel.ids import WorldId
-from perdure.kernel.migration import FreeWorld
 from perdure.kernel.places import WorldRef
+from perdure.kernel.reading import FindWorld
 from perdure.lake.catalog import open_local
 
 pytestmark = pytest.mark.lifecycle
@@ -98,10 +98,23 @@ def test_source_that_changed_behind_the_movers_back_is_found_out(source, tmp_pat
 
 
 async def tampered(root):
-
+    """Turn back a world that stands still, as if nobody were moving it."""
     async with opened_authority(local(root)) as authority:
         ref = WorldRef(local(root).storage, WorldId("yard"))
-        await authority.execute(FreeWorld(ref, "a mistake", LOCAL))
+        head = (await authority.execute(FindWorld(ref))).head
+        await authority.execute(Overwrite(replace(head, status="active")))
+
+
+def test_rival_gives_up_nothing_that_is_not_its_own(source, tmp_path):
+    destination = tmp_path / "destination"
+    with pytest.raises(Stopped):
+        move(source, destination, progress=stopping("complete"))
+
+    for to, name in [("destination", "rival"), ("elsewhere", "move"), ("elsewhere", "rival")]:
+        with pytest.raises(Conflict):
+            asyncio.run(given_up(local(source), local(tmp_path / to), name))
+
+    assert asyncio.run(told(source, "harbour")).status == "moving"
 
 
 def test_copy_that_lost_a_row_is_found_out_and_never_activated(source, tmp_path):

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 from pyiceberg.types import StringType
+from tests.migrate.moving import Overwrite
 from tests.migrate.storages import SHIPS, opened, tree
 
 import perdure
@@ -25,7 +26,6 @@ from perdure.kernel.errors import (
 )
 from perdure.kernel.floor import Floor
 from perdure.kernel.places import catalog_partition
-from perdure.kernel.view import Decision, Reads
 from perdure.lake.catalog import open_local
 
 pytestmark = pytest.mark.lifecycle
@@ -174,26 +174,6 @@ def test_table_that_is_not_what_its_record_says_is_not_read(source, change):
 
     with pytest.raises(SchemaMismatch):
         asyncio.run(positions(source, ticks=1))
-
-
-class Overwrite:
-    """Puts a record in the place of whatever is there."""
-
-    once = False
-
-    def __init__(self, record):
-        self.record = record
-
-    @property
-    def stream(self):
-        return self.record.partition
-
-    def reads(self):
-        return Reads(keys=(self.record.key,))
-
-    def decide(self, view, now):
-        view.get(self.record.key)
-        return Decision(None, (self.record,))
 
 
 async def written(root, record):

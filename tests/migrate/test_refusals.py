@@ -141,3 +141,4 @@ def test_second_migration_is_refused_while_and_after_the_first_runs(source, tmp_
     move(source, destination)
     with pytest.raises(Conflict):
         move(source, tmp_path / "third", "rival")
+    assert not (tmp_path / "third").exists()

@@ -135,5 +135,5 @@ def test_killed_on_the_way_into_the_cloud_the_same_call_goes_on(source, cloud, s
 
     receipt = asyncio.run(migrated(local(source), cloud, "move"))
 
-    assert receipt["worlds"].keys(cloud) == {"harbour", "yard", "fresh"}
+    assert receipt["worlds"].keys() == {"harbour", "yard", "fresh"}
     assert asyncio.run(read(cloud, "harbour", table="authority")) == SHIPS

@@ -17,6 +17,7 @@ from perdure.api.wiring_lake_storage import opened_catalog, owned_objects
 from perdure.authority import system
 from perdure.kernel.errors import Conflict, StoreUnavailable
 from perdure.kernel.ids import Holder
+from perdure.kernel.migration import CheckUnclaimed
 from perdure.lake.iceberg import Lake
 from perdure.runtime.cold import Cold
 from perdure.runtime.inventory import Side
@@ -78,6 +79,7 @@ async def _mover(
     async with _side(source) as left:
         if destination.backend == "sqlite" and not catalog_path(destination).exists():
             # A source that is refused must leave nothing where it was to go.
+            await left.authority.execute(CheckUnclaimed(left.storage, migration))
             await check_quiet(left, system.now())
             made(destination)
         async with _side(destination) as right:

@@ -20,6 +20,9 @@ from perdure.kernel.view import Decision, Key, Range, Reads, View
 PAGE_RECORDS: Final = 50
 """Records of one reading and one writing, within COMMIT_ACTIONS_MAX; each may be a whole batch."""
 
+_LANDINGS: Final = {"a", "l"}
+"""Partitions whose head orders landings: of events, and of rows."""
+
 _OF_THE_PLACE: Final = {"authority", "floor"}
 _KEPT_BACK: Final = ("world/", "name/", "migration/")
 """Records of a catalog that appear last, when their worlds do, or never."""
@@ -133,7 +136,7 @@ class Carrier:
         if kind == "w" and sort == "head":
             head = Head.read(partition, sort, body)
             body = replace(head, fence=Fence(epoch=head.fence.epoch), wake_at=None).body()
-        elif kind == "l" and sort == "head":
+        elif kind in _LANDINGS and sort == "head":
             landing = LandingHead.read(partition, sort, body)
             body = replace(landing, fence=Fence()).body()
         elif kind == "w" and sort.startswith("due/"):

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal
 
 from perdure.kernel.caller import LOCAL, Caller
-from perdure.kernel.errors import Conflict, InvalidId, NotEmpty, NotQuiescent, PerdureError
+from perdure.kernel.errors import Conflict, InvalidId, NotEmpty
 from perdure.kernel.floor import Floor, check_features, check_run_by, floor_key
-from perdure.kernel.ids import Instant, Partition, StorageId, Tick
-from perdure.kernel.landing import CONSUMER, landing_head_key, landing_start
-from perdure.kernel.places import WorldRef, after, catalog_partition, landing_partition
+from perdure.kernel.ids import Instant, Partition, StorageId
+from perdure.kernel.landing import CONSUMER, landing_start
+from perdure.kernel.places import WorldRef, after, catalog_partition
 from perdure.kernel.record import Record
 from perdure.kernel.records import Fence, Head, Name, World, head_key, name_key, world_key
 from perdure.kernel.request import WorldRequest
+from perdure.kernel.stillness import unquiet
 from perdure.kernel.upkeep import consumer_key, schedule_key
 from perdure.kernel.view import Decision, Key, Range, Reads, Removed, View, Write
 from perdure.kernel.wake import UNREAD_MS, appended, existing_head, woken
@@ -115,6 +116,28 @@ class FindMigration(CatalogRequest):
 
 
 @dataclass(frozen=True, slots=True)
+class CheckUnclaimed(CatalogRequest):
+    """Refuse a storage that another migration has. Raises Conflict."""
+
+    def reads(self) -> Reads:
+        return Reads(peeks=(floor_key(self.stream),))
+
+    def decide(self, view: View, now: Instant) -> Decision[None]:
+        floor = view.peek(floor_key(self.stream))
+        if floor is not None and floor.migration != self.migration:
+            _check_unclaimed(floor)
+        return Decision(None)
+
+
+def _check_unclaimed(floor: Floor) -> None:
+    if floor.state != "open":
+        raise Conflict(
+            expected="a storage that no other migration has",
+            found=f"one that is {floor.state} by migration {floor.migration}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Reserve(CatalogRequest):
     """Claim one side for a migration; the same claim again changes nothing.
 
@@ -136,11 +159,7 @@ class Reserve(CatalogRequest):
         known = self._known(view)
         if known is not None:
             return Decision(self._same(known))
-        if floor.state != "open":
-            raise Conflict(
-                expected=f"a {self.role} that no other migration has",
-                found=f"one that is {floor.state} by migration {floor.migration}",
-            )
+        _check_unclaimed(floor)
         found = view.find(self._worlds())
         if self.role == "destination" and found:
             raise NotEmpty(expected="an empty destination", found=f"world {found[0].world!r}")
@@ -156,16 +175,25 @@ class Reserve(CatalogRequest):
 
     def _same(self, known: Migration) -> Migration:
         if (known.role, known.endpoints) != (self.role, self.endpoints):
-            raise Conflict(
-                expected=f"migration {self.migration} as it was begun, {known.endpoints}",
-                found=str(self.endpoints),
-            )
+            raise _other_ends(known, self.endpoints)
         return known
+
+
+def _other_ends(known: Migration, endpoints: dict[str, str]) -> Conflict:
+    return Conflict(
+        expected=f"migration {known.migration} as it was begun, {known.endpoints}",
+        found=str(endpoints),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Release(CatalogRequest):
-    """Give one side back as it was before a migration that has activated nothing. Idempotent."""
+    """Give one side back as it was before a migration that has activated nothing. Idempotent.
+
+    Raises: Conflict for other endpoints: another destination may be alive.
+    """
+
+    endpoints: dict[str, str]
 
     def reads(self) -> Reads:
         return Reads(keys=self._named())
@@ -174,6 +202,8 @@ class Release(CatalogRequest):
         floor, known = self._floor(view), self._known(view)
         if known is None:
             return Decision(None)
+        if known.endpoints != self.endpoints:
+            raise _other_ends(known, self.endpoints)
         if known.has("verified"):  # from there on worlds of the destination may be alive
             raise Conflict(
                 expected="a migration that has not verified its copy yet",
@@ -212,27 +242,6 @@ class Advance(CatalogRequest):
         return Decision(further, (further, replace(floor, state=state)))
 
 
-def unquiet(world: World, head: Head, landed: Tick, now: Instant) -> PerdureError | None:
-    """Return why a world cannot be moved now, None if it can."""
-    fence = head.fence
-    found: str | None = None
-    if head.status == "closing":
-        found = "closing"
-    elif head.status == "active" and head.writer_mode != "resumable":
-        found = "private and not retired"
-    elif head.status == "active" and head.open_commands:
-        found = f"waiting for {head.open_commands} open commands"
-    elif head.status == "active" and fence.holder is not None and now < fence.until:
-        found = f"held by a writer for {fence.until - now} ms more"
-    elif landed < head.published:
-        found = f"published up to tick {head.published} and landed up to {landed}"
-    if found is None:
-        return None
-    return NotQuiescent(
-        expected="every world of the source at rest", found=f"world {world.world!r} {found}"
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class StillWorld(WorldRequest):
     """Stop a world that is to be moved: it takes no command and publishes no tick.
@@ -269,15 +278,21 @@ class StillWorld(WorldRequest):
 
 @dataclass(frozen=True, slots=True)
 class FreeWorld(WorldRequest):
-    """Let a world go on where it is, whose migration was given up. Idempotent."""
+    """Let a world go on where it is, whose migration was given up. Idempotent.
+
+    Raises: Conflict while any migration has the storage.
+    """
 
     migration: str
     by: Caller = LOCAL
 
     def reads(self) -> Reads:
-        return Reads(keys=(head_key(self.ref.partition),))
+        return Reads(keys=(head_key(self.ref.partition), floor_key(self.ref.catalog)))
 
     def decide(self, view: View, now: Instant) -> Decision[None]:
+        floor = view.get(floor_key(self.ref.catalog))
+        if floor is not None:
+            _check_unclaimed(floor)
         head = existing_head(view, self.ref)
         if head.status != "moving":
             return Decision(None)
@@ -341,26 +356,6 @@ class ActivateWorld(WorldRequest):
             head = replace(head, status="active")
         head, hints = _awaited(view, head, self.ref, now)
         return Decision(None, (arrived, name, head, *hints))
-
-
-@dataclass(frozen=True, slots=True)
-class FindOpenIntent:
-    """Tell which landing intent of a storage is open, None if none is."""
-
-    storage: StorageId
-
-    once: ClassVar[bool] = False
-
-    @property
-    def stream(self) -> Partition:
-        return Partition(f"{landing_partition(self.storage)}#read")
-
-    def reads(self) -> Reads:
-        return Reads(peeks=(landing_head_key(landing_partition(self.storage)),))
-
-    def decide(self, view: View, now: Instant) -> Decision[str | None]:
-        head = view.peek(landing_head_key(landing_partition(self.storage)))
-        return Decision(None if head is None else head.intent)
 
 
 def _awaited(view: View, head: Head, ref: WorldRef, now: Instant) -> tuple[Head, tuple[Write, ...]]:

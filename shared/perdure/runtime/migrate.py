@@ -17,8 +17,8 @@ from perdure.kernel.landing import TakeLandingFence
 from perdure.kernel.migration import (
     ActivateWorld,
     Advance,
+    CheckUnclaimed,
     FindMigration,
-    FindOpenIntent,
     FreeWorld,
     Migration,
     PartWorld,
@@ -27,10 +27,10 @@ from perdure.kernel.migration import (
     Stage,
     StillWorld,
     checked_migration_id,
-    unquiet,
 )
 from perdure.kernel.reading import FindWorld
 from perdure.kernel.records import World
+from perdure.kernel.stillness import FindOpenIntent, unquiet
 from perdure.lake.copying import copied
 from perdure.runtime.inventory import GETS, Inventory, Side, inventory, objects_digest, world_facts
 
@@ -114,22 +114,29 @@ class Mover:
         What was copied stays where it is. Raises: Conflict once the copy was verified.
         """
         for side in (self.destination, self.source):
-            await side.authority.execute(Release(side.storage, self.migration))
+            release = Release(side.storage, self.migration, self._endpoints)
+            await side.authority.execute(release)
         for world in await self.source.worlds():
             free = FreeWorld(self.source.ref(world), self.migration, self.by)
             await self.source.authority.execute(free)
 
-    async def _reserved(self) -> Migration:
-        checked_migration_id(self.migration)
-        ends = {
+    @property
+    def _endpoints(self) -> dict[str, str]:
+        return {
             **{f"from_{name}": value for name, value in self.source.described.items()},
             **{f"to_{name}": value for name, value in self.destination.described.items()},
         }
+
+    async def _reserved(self) -> Migration:
+        checked_migration_id(self.migration)
+        ends = self._endpoints
         if self.source.described == self.destination.described:
             raise Conflict(expected="two storages", found="one and the same")
         find = FindMigration(self.destination.storage, self.migration)
         known = await self.destination.authority.execute(find)
         if known is None:
+            for side in (self.source, self.destination):
+                await side.authority.execute(CheckUnclaimed(side.storage, self.migration))
             await check_quiet(self.source, self.now())
             await self._check_empty()
         record = await self.destination.authority.execute(
@@ -151,7 +158,7 @@ class Mover:
         """Look again: since the reservation no world can be added any more."""
         if await self.destination.worlds():
             await self.destination.authority.execute(
-                Release(self.destination.storage, self.migration)
+                Release(self.destination.storage, self.migration, self._endpoints)
             )
             raise NotEmpty(expected="an empty destination", found="a world")
 

@@ -1,0 +1,54 @@
+"""Stillness: what must be settled before a storage may be moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from perdure.kernel.errors import NotQuiescent, PerdureError
+from perdure.kernel.ids import Instant, Partition, StorageId, Tick
+from perdure.kernel.landing import landing_head_key
+from perdure.kernel.places import landing_partition
+from perdure.kernel.records import Head, World
+from perdure.kernel.view import Decision, Reads, View
+
+
+def unquiet(world: World, head: Head, landed: Tick, now: Instant) -> PerdureError | None:
+    """Return why a world cannot be moved now, None if it can."""
+    fence = head.fence
+    found: str | None = None
+    if head.status == "closing":
+        found = "closing"
+    elif head.status == "active" and head.writer_mode != "resumable":
+        found = "private and not retired"
+    elif head.status == "active" and head.open_commands:
+        found = f"waiting for {head.open_commands} open commands"
+    elif head.status == "active" and fence.holder is not None and now < fence.until:
+        found = f"held by a writer for {fence.until - now} ms more"
+    elif landed < head.published:
+        found = f"published up to tick {head.published} and landed up to {landed}"
+    if found is None:
+        return None
+    return NotQuiescent(
+        expected="every world of the source at rest", found=f"world {world.world!r} {found}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FindOpenIntent:
+    """Tell which landing intent of a storage is open, None if none is."""
+
+    storage: StorageId
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return Partition(f"{landing_partition(self.storage)}#read")
+
+    def reads(self) -> Reads:
+        return Reads(peeks=(landing_head_key(landing_partition(self.storage)),))
+
+    def decide(self, view: View, now: Instant) -> Decision[str | None]:
+        head = view.peek(landing_head_key(landing_partition(self.storage)))
+        return Decision(None if head is None else head.intent)
