@@ -57,10 +57,11 @@ async def test_a_writer_that_was_fenced_out_of_a_closing_can_not_end_the_world(o
 
     async with opening(app) as h:
         await h.worlds.create("harbour", world_id="w")
-        slow = asyncio.create_task(ending(h))
+        slow = asyncio.create_task(ending(h, holder="slow"))
         await begun.acquire()
         h.clock.advance(LEASE + 1)
-        quick = asyncio.create_task(ending(h, authority=h.rival_authority("q")))
+        rival = h.rival_authority("q")
+        quick = asyncio.create_task(ending(h, holder="quick", authority=rival))
         await begun.acquire()
 
         go_on[0].set()
