@@ -149,8 +149,9 @@ def metered(request: Request[T]) -> Request[T]:
 
     A request says by its field ``by`` who asks.
     """
-    by: Caller = getattr(request, "by", LOCAL)
-    if by.allowance is None or by.actor is None:
+    by = getattr(request, "by", LOCAL)
+    # Other requests may mean something else by that word.
+    if not isinstance(by, Caller) or by.allowance is None or by.actor is None:
         return request
     assert not request.once, "what may not be decided again is paid for before it begins"
     count = request.batch.size if isinstance(request, Admit) else 1

@@ -12,6 +12,7 @@ from perdure.authority.testing import (
     condition_cases,
     engine_cases,
     group_cases,
+    lifecycle_cases,
     race_cases,
     range_cases,
     store_cases,
@@ -19,23 +20,30 @@ from perdure.authority.testing import (
 from perdure.authority.testing.registry import CASES, Case, Opener
 from perdure.authority.testing.wrappers import (
     CountingStore,
+    EchoingStore,
     ForgetfulStore,
     ReopeningStore,
     RivalStore,
+    ShelvingStore,
+    WithholdingStore,
 )
 
 __all__ = [
     "CASES",
     "Case",
     "CountingStore",
+    "EchoingStore",
     "ForgetfulStore",
     "Opener",
     "ReopeningStore",
     "RivalStore",
+    "ShelvingStore",
+    "WithholdingStore",
     "body_cases",
     "condition_cases",
     "engine_cases",
     "group_cases",
+    "lifecycle_cases",
     "race_cases",
     "range_cases",
     "store_cases",

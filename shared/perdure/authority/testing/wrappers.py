@@ -1,15 +1,18 @@
-"""Stores around a store: one counts, one reopens, one lets a rival in, one forgets."""
+"""Stores around a store: they count, reopen, let a rival in, forget, echo, withhold, shelve."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from enum import Enum, auto
+from typing import Any
 
 from perdure.authority.store import Store
 from perdure.kernel.commit import Action, Check, Commit, Put, Remove
-from perdure.kernel.view import Reads, Version, View
+from perdure.kernel.errors import OutcomeUnknown
+from perdure.kernel.ids import Token
+from perdure.kernel.view import Key, Range, Reads, Stored, Version, View
 
 
 class CountingStore:
@@ -82,6 +85,83 @@ class RivalStore:
 
     async def close(self) -> None:
         await self.inner.close()
+
+
+class EchoingStore:
+    """Makes every commit twice, and loses the answers of the first ones."""
+
+    def __init__(self, store: Store, *, losses: int) -> None:
+        self.inner = store
+        self._losses = losses
+
+    async def load(self, reads: Reads) -> View:
+        return await self.inner.load(reads)
+
+    async def commit(self, commit: Commit) -> None:
+        await self.inner.commit(commit)
+        await self.inner.commit(commit)
+        if self._losses:
+            self._losses -= 1
+            raise OutcomeUnknown(expected="an answer to a commit", found="none")
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+class WithholdingStore:
+    """Keeps commits back, as a network does that delivers them when nobody waits any more."""
+
+    def __init__(self, store: Store) -> None:
+        self.inner = store
+        self.commits: list[Commit] = []
+
+    async def load(self, reads: Reads) -> View:
+        return await self.inner.load(reads)
+
+    async def commit(self, commit: Commit) -> None:
+        self.commits.append(commit)
+        raise OutcomeUnknown(expected="an answer to a commit", found="none")
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+class ShelvingStore:
+    """Moves records out of a store, and supplies them as if they were still there."""
+
+    def __init__(self, store: Store) -> None:
+        self.inner = store
+        self._shelf: dict[Key[Any], Stored] = {}
+
+    async def shelve(self, keys: Sequence[Key[Any]]) -> None:
+        """Move records to the shelf."""
+        view = await self.inner.load(Reads(peeks=tuple(keys)))
+        held = {key: stored for key, stored in view.stored.items() if stored is not None}
+        gone = tuple(Remove(key, stored.version) for key, stored in held.items())
+        left = Put(Key(keys[0].partition, "shelved", keys[0].of), None, b"gone")
+        self._shelf |= held
+        await self.inner.commit(Commit(Token("shelved"), (*gone, left)))
+
+    async def load(self, reads: Reads) -> View:
+        view = await self.inner.load(reads)
+        ranges = {each: self._joined(view, each) for each in reads.ranges}
+        wanted = {*reads.peeks, *(key for keys in ranges.values() for key in keys)}
+        view.supply({key: self._shelf[key] for key in wanted if key in self._shelf}, ranges)
+        return view
+
+    async def commit(self, commit: Commit) -> None:
+        await self.inner.commit(commit)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+    def _joined(self, view: View, wanted: Range[Any]) -> list[Key[Any]]:
+        shelved = (
+            key
+            for key in self._shelf
+            if key.partition == wanted.partition and wanted.first <= key.sort < wanted.last
+        )
+        return sorted({*shelved, *view.keys_of(wanted)}, key=lambda key: key.sort)
 
 
 class Condition(Enum):
