@@ -47,8 +47,34 @@ def test_worlds_history_and_rows_arrive_as_they_were(source, tmp_path):
     assert log[:-1] == before[0]
     assert log[-1][1] == "moving"
     assert rest == list(before[1:])
-    assert receipt["tables"].keys() == {table for table in receipt["tables"] if table[:2] == "a_"}
+    assert {table for table in receipt["tables"] if table[:2] != "a_"} == {"audit"}
     assert len(rest[0]) == SHIPS
+
+
+def test_the_audit_goes_along_and_goes_on_where_it_was(source, tmp_path):
+    destination = tmp_path / "destination"
+
+    async def read(root):
+        async with opened(root) as storage:
+            page = await (await storage.world("yard")).history()
+            return [event["event_id"] for event in page.events], page.through_seq
+
+    events, through = asyncio.run(read(source))
+
+    move(source, destination)
+    arrived = asyncio.run(read(destination))
+
+    async def go_on():
+        async with opened(destination) as storage:
+            await storage.land()
+
+    asyncio.run(go_on())
+    after, later = asyncio.run(read(destination))
+
+    assert arrived == (events, through)
+    assert after[: len(events)] == events
+    assert len(set(after)) == len(after) == len(events) + 1, "the migration itself is an event"
+    assert later > through
 
 
 def test_every_active_world_goes_on_under_a_higher_epoch(source, tmp_path):

@@ -169,7 +169,8 @@ def retyped(table):
 def test_table_that_is_not_what_its_record_says_is_not_read(source, change):
     catalog = open_local(source / "default")
     for name in catalog.list_tables("default"):
-        change(catalog.load_table(name))
+        if name[-1].startswith("a_"):  # an archetype's, not the audit table
+            change(catalog.load_table(name))
     catalog.close()
 
     with pytest.raises(SchemaMismatch):

@@ -38,8 +38,12 @@ async def with_unlanded_tick(root):
         await (await storage.world("yard")).run(to_tick=1)
 
 
-async def with_a_writer(root):
+async def with_a_consumer_that_is_behind(root):
+    async with opened(root) as storage:
+        await (await storage.world("yard")).set_consumer("webhook", required=True)
 
+
+async def with_a_writer(root):
     async with opened_authority(local(root)) as authority:
         ref = WorldRef(local(root).storage, WorldId("fresh"))
         await authority.execute(TakeFence(ref, Holder("someone"), 600_000))
@@ -51,6 +55,7 @@ async def with_a_writer(root):
         (with_open_command, "harbour", "open commands"),
         (with_unlanded_tick, "yard", "landed up to 0"),
         (with_a_writer, "fresh", "held by a writer"),
+        (with_a_consumer_that_is_behind, "yard", "webhook"),
     ],
 )
 def test_source_that_is_not_at_rest_is_refused_by_name_and_stays_as_it_was(

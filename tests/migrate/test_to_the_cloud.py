@@ -14,7 +14,7 @@ from tests.support.ministack import account
 import perdure
 from perdure.api.settings import local, settings
 from perdure.api.wiring_lake_migrate import migrated
-from perdure.api.wiring_lake_storage import bucket_and_prefix
+from perdure.api.wiring_objects import bucket_and_prefix
 from perdure.authority.dynamodb_wire import table_definition
 from perdure.kernel.errors import Conflict, NotFound, StoreUnavailable
 

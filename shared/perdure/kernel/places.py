@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from perdure.kernel import limits
 from perdure.kernel.ids import Instant, Partition, Sequence, StorageId, Tick, WorldId, short_hash
@@ -14,6 +14,7 @@ WAKE_SHARDS: Final = 8
 
 
 Lane = Literal["landing", "audit"]
+LANES: Final[tuple[Lane, ...]] = get_args(Lane)
 """What a storage copies into tables, each under a fence of its own: rows, or events."""
 
 

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from perdure.kernel.errors import NotQuiescent, PerdureError
 from perdure.kernel.ids import Instant, Partition, StorageId, Tick
-from perdure.kernel.landing import landing_head_key
-from perdure.kernel.places import landing_partition
+from perdure.kernel.landing import LandingHead, landing_head_key
+from perdure.kernel.places import LANES, landing_partition
 from perdure.kernel.records import Head, World
-from perdure.kernel.view import Decision, Reads, View
+from perdure.kernel.view import Decision, Key, Reads, View
 
 
 def unquiet(world: World, head: Head, landed: Tick, now: Instant) -> PerdureError | None:
@@ -36,7 +36,7 @@ def unquiet(world: World, head: Head, landed: Tick, now: Instant) -> PerdureErro
 
 @dataclass(frozen=True, slots=True)
 class FindOpenIntent:
-    """Tell which landing intent of a storage is open, None if none is."""
+    """Tell which intent of a storage is open, of rows or of the audit; None if none is."""
 
     storage: StorageId
 
@@ -47,8 +47,11 @@ class FindOpenIntent:
         return Partition(f"{landing_partition(self.storage)}#read")
 
     def reads(self) -> Reads:
-        return Reads(peeks=(landing_head_key(landing_partition(self.storage)),))
+        return Reads(peeks=self._heads())
 
     def decide(self, view: View, now: Instant) -> Decision[str | None]:
-        head = view.peek(landing_head_key(landing_partition(self.storage)))
-        return Decision(None if head is None else head.intent)
+        heads = filter(None, map(view.peek, self._heads()))
+        return Decision(next((head.intent for head in heads if head.intent is not None), None))
+
+    def _heads(self) -> tuple[Key[LandingHead], ...]:
+        return tuple(landing_head_key(landing_partition(self.storage, lane)) for lane in LANES)

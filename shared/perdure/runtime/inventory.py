@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from perdure.kernel.carry import Carrier, Raw, ReadRaw, RecordsDigest, is_kept_back
 from perdure.kernel.ids import Partition, StorageId
-from perdure.kernel.places import WorldRef, catalog_partition, landing_partition
+from perdure.kernel.places import LANES, WorldRef, catalog_partition, landing_partition
 from perdure.kernel.reading import FindWorld
 from perdure.kernel.records import World
 from perdure.lake.copying import content
@@ -52,7 +52,7 @@ class Side:
         streams = {f"world {world.world}": self.ref(world).partition for world in worlds}
         return {
             "catalog": self.catalog,
-            "landing": landing_partition(self.storage),
+            **{lane: landing_partition(self.storage, lane) for lane in LANES},
             **streams,
         }
 

@@ -11,7 +11,8 @@ from typing import Any, Final, Protocol
 from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.canonical import canonical, digest
 from perdure.kernel.carry import PAGE_RECORDS, Carrier, ImportRaw, Raw
-from perdure.kernel.errors import Conflict, NotEmpty, NotQuiescent
+from perdure.kernel.consumers import CheckConsumers
+from perdure.kernel.errors import Conflict, ConsumerBehind, NotEmpty, NotQuiescent
 from perdure.kernel.ids import Holder, Instant, short_hash
 from perdure.kernel.landing import TakeLandingFence
 from perdure.kernel.migration import (
@@ -28,6 +29,7 @@ from perdure.kernel.migration import (
     StillWorld,
     checked_migration_id,
 )
+from perdure.kernel.places import LANES
 from perdure.kernel.reading import FindWorld
 from perdure.kernel.records import World
 from perdure.kernel.stillness import FindOpenIntent, unquiet
@@ -63,6 +65,19 @@ async def check_quiet(side: Side, now: Instant) -> None:
         refused = unquiet(world, state.head, state.landed, now)
         if refused is not None:
             raise refused
+        if state.head.status == "active":
+            await _check_read(side, world)
+
+
+async def _check_read(side: Side, world: World) -> None:
+    """Refuse a world whose required consumers are behind: nobody could resume it over there."""
+    try:
+        await side.authority.execute(CheckConsumers(side.ref(world)))
+    except ConsumerBehind as error:
+        raise NotQuiescent(
+            expected="every world of the source at rest",
+            found=f"world {world.world!r}, of whose log this was asked: {error}",
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +183,11 @@ class Mover:
         )
 
     async def _keep_still(self) -> None:
-        """Keep everybody from landing and trimming at the source."""
+        """Keep everybody from landing, projecting and trimming at the source."""
         holder = Holder(f"move-{short_hash(self.migration)}")
-        take = TakeLandingFence(self.source.storage, holder, LEASE_MS)
-        await self.source.authority.execute(take)
+        for lane in LANES:
+            take = TakeLandingFence(self.source.storage, holder, LEASE_MS, lane)
+            await self.source.authority.execute(take)
 
     async def _still(self, worlds: list[World]) -> None:
         try:
