@@ -11,7 +11,7 @@ from perdure.kernel.caller import Caller
 from perdure.kernel.create import CreateWorld
 from perdure.kernel.destroy import (
     BeginClosing,
-    CheckConsumers,
+    CheckClosingRead,
     FinishDestroy,
     LeaveClosing,
     MarkTold,
@@ -272,7 +272,7 @@ def test_a_world_stays_closing_until_its_required_consumers_have_read_the_closin
     world.paper.ask(MarkTold(WORLD, epoch))
     before = dict(world.paper.stored)
 
-    for request in (CheckConsumers(WORLD), FinishDestroy(WORLD, epoch)):
+    for request in (CheckClosingRead(WORLD), FinishDestroy(WORLD, epoch)):
         if refusal is None:
             world.paper.ask(request)
             continue

@@ -202,7 +202,30 @@ def check_consumers(view: View, ref: WorldRef, head: Head) -> None:
         raise Contended(
             expected=f"the manifest of tick {head.published}", found="none yet: it is being written"
         )
-    _check_read(view, head, manifest.seq)
+    check_read(view, head, manifest.seq)
+
+
+def check_read(view: View, head: Head, seq: Seq) -> None:
+    """Refuse while a required consumer has not read the log up to ``seq``.
+
+    Raises: ConsumerBehind, Missing, Contended.
+    """
+    if not head.required:
+        return
+    names = _glimpsed_required(view, head)
+    if len(names) != head.required:
+        raise Contended(
+            expected=f"{head.required} required consumers", found=f"{len(names)}: it is changing"
+        )
+    keys = [consumer_key(head.partition, name) for name in names]
+    view.require(peeks=keys)
+    for name, mark in zip(names, map(view.peek, keys), strict=True):
+        reached = 0 if mark is None else mark.seq
+        if reached < seq:
+            raise ConsumerBehind(
+                expected=f"consumer {name!r} to have read up to entry {seq}",
+                found=f"{reached}",
+            )
 
 
 def consumer_reads(ref: WorldRef) -> Reads:
@@ -233,25 +256,6 @@ _MOST: Final = limits.CONSUMERS_MAX
 def _check_not_own(name: str, done: str) -> None:
     if name in OWN:
         raise Invalid(expected=f"a consumer that can be {done}", found=f"the storage's own {name}")
-
-
-def _check_read(view: View, head: Head, seq: Seq) -> None:
-    if not head.required:
-        return
-    names = _glimpsed_required(view, head)
-    if len(names) != head.required:
-        raise Contended(
-            expected=f"{head.required} required consumers", found=f"{len(names)}: it is changing"
-        )
-    keys = [consumer_key(head.partition, name) for name in names]
-    view.require(peeks=keys)
-    for name, mark in zip(names, map(view.peek, keys), strict=True):
-        reached = 0 if mark is None else mark.seq
-        if reached < seq:
-            raise ConsumerBehind(
-                expected=f"consumer {name!r} to have read up to entry {seq}",
-                found=f"{reached}",
-            )
 
 
 def _reads(ref: WorldRef, name: str, *, all_of_them: bool = False) -> Reads:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from perdure.kernel import limits
 from perdure.kernel.caller import LOCAL, Caller
+from perdure.kernel.consumers import check_read
 from perdure.kernel.errors import (
-    ConsumerBehind,
     Contended,
     FenceHeld,
     Invalid,
@@ -25,7 +25,7 @@ from perdure.kernel.places import WorldRef
 from perdure.kernel.record import Record
 from perdure.kernel.records import Drain, Fence, Head, Status, head_key
 from perdure.kernel.request import WorldRequest
-from perdure.kernel.upkeep import consumer_key, required_key
+from perdure.kernel.upkeep import required_key
 from perdure.kernel.view import Decision, Key, Reads, View
 from perdure.kernel.wake import INACTIVE, UNREAD_MS, appended, existing_head, woken
 
@@ -124,7 +124,7 @@ class BeginClosing(WorldRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class CheckConsumers(WorldRequest):
+class CheckClosingRead(WorldRequest):
     """Say that every required consumer has read the closing entry. Raises ConsumerBehind."""
 
     def reads(self) -> Reads:
@@ -134,7 +134,7 @@ class CheckConsumers(WorldRequest):
     def decide(self, view: View, now: Instant) -> Decision[None]:
         head = view.peek(head_key(self.ref.partition)) or existing_head(view, self.ref)
         if head.status == "closing":
-            check_consumers(view, head, _begun(view, self.ref))
+            check_read(view, head, _begun(view, self.ref).seq)
         return Decision(None)
 
 
@@ -180,7 +180,7 @@ class FinishDestroy(WorldRequest):
             return Decision(None)
         _check_mine(head, self.ref, self.epoch)
         begun = _begun(view, self.ref)
-        check_consumers(view, head, begun)
+        check_read(view, head, begun.seq)
         if begun.told_at is None:
             raise NotQuiescent(
                 expected=f"the hooks of world {self.ref.world!r} to be told of its end",
@@ -228,32 +228,6 @@ def end_facts(head: Head, by: Caller) -> dict[str, object]:
         "rejected": head.open_commands,
         **by.facts,
     }
-
-
-def check_consumers(view: View, head: Head, begun: Closing) -> None:
-    """Refuse while a required consumer has not read the closing entry. Raises ConsumerBehind.
-
-    Whether there are any, the head says; which, a record beside it; both only ever grow
-    together, and a watermark only rises, so nothing here needs to condition the commit.
-    """
-    if head.required == 0:
-        return
-    required = view.peek(required_key(head.partition))
-    if required is None:
-        raise Contended(
-            expected=f"the names of {head.required} required consumers",
-            found="none yet: a running commit was seen in part",
-        )
-    keys = [consumer_key(head.partition, name) for name in required.names]
-    view.require(peeks=keys)
-    for name, key in zip(required.names, keys, strict=True):
-        mark = view.peek(key)
-        read = Seq(0) if mark is None else mark.seq
-        if read < begun.seq:
-            raise ConsumerBehind(
-                expected=f"consumer {name!r} to have read the log up to seq {begun.seq}",
-                found=f"seq {read}",
-            )
 
 
 def closing_key(world: Partition) -> Key[Closing]:

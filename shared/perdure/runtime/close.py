@@ -10,7 +10,7 @@ from perdure.kernel.capabilities import FindCapabilities
 from perdure.kernel.create import Describe, WorldInfo
 from perdure.kernel.destroy import (
     BeginClosing,
-    CheckConsumers,
+    CheckClosingRead,
     Close,
     FinishDestroy,
     LeaveClosing,
@@ -93,7 +93,7 @@ async def _ended(
 ) -> tuple[HookFailure, ...]:
     """Bring a closing world to its end, and return which of its hooks failed."""
     execute = means.authority.execute
-    await execute(CheckConsumers(ref))
+    await execute(CheckClosingRead(ref))
     failures: tuple[HookFailure, ...] = ()
     if not close.told:
         ending = Ending(world.world, world.run, world.name)
