@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.support.paper import Paper
 from tests.support.worldly import Tag, World, due
 
@@ -22,6 +22,7 @@ from perdure.kernel.errors import (
     ConsumerBehind,
     NotPermitted,
     NotResumable,
+    StaleWriter,
     WorldClosing,
     WorldDestroyed,
 )
@@ -107,6 +108,11 @@ class Lives(RuleBasedStateMachine):
         self.paper, self.numbers = Paper(), count(1)
         self.lives: list[Life] = []
 
+    @initialize(batch=batches)
+    def begin(self, batch):
+        self.create(private=False)
+        self.admit(0, batch)
+
     def one(self, lot):
         return self.lives[lot % len(self.lives)]
 
@@ -133,10 +139,7 @@ class Lives(RuleBasedStateMachine):
         made = CreateWorld(ref, ref.world, RunId(ref.world), **(options if private else {}))
         return made.checked()
 
-    @precondition(lambda self: self.lives)
-    @rule(lot=lots)
-    def create_again(self, lot):
-        life = self.one(lot)
+    def create_again(self, life):
         before = dict(self.paper.stored)
         if life.begins >= 0 or life.world.paper.held(world_key(life.ref)).parent:
             return
@@ -151,7 +154,6 @@ class Lives(RuleBasedStateMachine):
             assert self.paper.ask(request).world_id == life.ref.world
         assert self.paper.stored == before
 
-    @precondition(lambda self: self.lives)
     @rule(lot=lots, batch=batches)
     def admit(self, lot, batch):
         life, name = self.one(lot), f"b{next(self.numbers)}"
@@ -177,27 +179,24 @@ class Lives(RuleBasedStateMachine):
         life.sequences |= {each.command_id: each.sequence for each in receipts}
         life.sent.append((asked, receipts))
 
-    @precondition(lambda self: any(life.sent for life in self.lives))
     @rule(lot=lots, which=lots)
-    def admit_again(self, lot, which):
+    def ask_again(self, lot, which):
         life = self.one(lot)
+        self.create_again(life)
+        self.admit_to_anothers_private_world(life)
         if life.sent:
             asked, receipts = life.sent[which % len(life.sent)]
             before = dict(self.paper.stored)
             assert self.paper.ask(asked).receipts() == receipts
             assert self.paper.stored == before
 
-    @precondition(lambda self: self.lives)
-    @rule(lot=lots)
-    def admit_to_anothers_private_world(self, lot):
-        life = self.one(lot)
+    def admit_to_anothers_private_world(self, life):
         if life.private and life.status == "active":
             before = dict(self.paper.stored)
             with pytest.raises((NotPermitted, NotResumable)):
                 life.world.admit(due())
             assert self.paper.stored == before
 
-    @precondition(lambda self: self.lives)
     @rule(lot=lots, luck=st.lists(st.integers(0, 5), min_size=8, max_size=8))
     def tick(self, lot, luck):
         life = self.one(lot)
@@ -227,7 +226,6 @@ class Lives(RuleBasedStateMachine):
         marks = [self.paper.held(consumer_key(life.ref.partition, n)) for n in required.names]
         return any((0 if mark is None else mark.seq) < manifest.seq for mark in marks)
 
-    @precondition(lambda self: self.lives)
     @rule(lot=lots)
     def tick_until_stopped(self, lot):
         life = self.one(lot)
@@ -235,7 +233,7 @@ class Lives(RuleBasedStateMachine):
             self.tick(lot, [0] * 8)
         assert life.status != "active" or self.behind(life) or life.published >= 3
 
-    @precondition(lambda self: 0 < len(self.lives) < WORLDS_MAX)
+    @precondition(lambda self: len(self.lives) < WORLDS_MAX)
     @rule(lot=lots, pending=st.sampled_from(["copy", "drop"]))
     def fork(self, lot, pending):
         life, child = self.one(lot), WorldRef(STORAGE, WorldId(f"w{len(self.lives)}"))
@@ -267,7 +265,6 @@ class Lives(RuleBasedStateMachine):
     def forked(self, wish):
         return asyncio.run(fork(OnPaper(self.paper), wish, pause=no_pause))
 
-    @precondition(lambda self: self.lives)
     @rule(lot=lots, name=st.sampled_from(NAMES), required=st.booleans())
     def set_consumer(self, lot, name, required):
         life = self.one(lot)
@@ -278,24 +275,17 @@ class Lives(RuleBasedStateMachine):
             self.paper.ask(request)
             assert self.paper.stored == before
 
-    @precondition(lambda self: self.lives)
-    @rule(lot=lots, name=st.sampled_from(NAMES[1:]))
-    def remove_consumer(self, lot, name):
-        life = self.one(lot)
-        if life.status != "destroyed":
-            self.paper.ask(RemoveConsumer(life.ref, name))
-            assert self.paper.held(consumer_key(life.ref.partition, name)) is None
-
-    @precondition(lambda self: self.lives)
-    @rule(lot=lots, name=st.sampled_from(NAMES[1:]), part=st.integers(0, 4))
-    def acknowledge(self, lot, name, part):
+    @rule(lot=lots, name=st.sampled_from(NAMES[1:]), part=st.integers(0, 6))
+    def acknowledge_or_leave(self, lot, name, part):
         life = self.one(lot)
         mark = self.paper.held(consumer_key(life.ref.partition, name))
-        if mark is not None:
-            seq = Seq(mark.seq + (life.world.head.seq - mark.seq) * part // 4)
+        if part > 4 and life.status != "destroyed":
+            self.paper.ask(RemoveConsumer(life.ref, name))
+            assert self.paper.held(consumer_key(life.ref.partition, name)) is None
+        elif mark is not None:
+            seq = Seq(mark.seq + (life.world.head.seq - mark.seq) * min(part, 4) // 4)
             assert self.paper.ask(Acknowledge(life.ref, name, seq)).seq == seq
 
-    @precondition(lambda self: self.lives)
     @rule(lot=lots, action=st.sampled_from(["add", "remove"]), name=st.sampled_from(["x", "y"]))
     def configure(self, lot, action, name):
         life = self.one(lot)
@@ -304,10 +294,11 @@ class Lives(RuleBasedStateMachine):
         if not self.refuses(life, lambda: self.paper.ask(request)):
             self.paper.ask(request)
 
-    @precondition(lambda self: self.lives)
-    @rule(lot=lots)
-    def begin_to_destroy(self, lot):
+    @rule(lot=lots, means_it=st.integers(0, 2))
+    def begin_to_destroy(self, lot, means_it):
         life = self.one(lot)
+        if means_it < 2:
+            return
         close = self.paper.ask(BeginClosing(life.ref, Holder("eve"), LEASE))
         if life.status == "destroyed":
             assert close.is_over
@@ -317,14 +308,15 @@ class Lives(RuleBasedStateMachine):
     @precondition(lambda self: any(life.status == "closing" for life in self.lives))
     @rule(lot=lots, gives_up=st.booleans())
     def go_on_to_destroy(self, lot, gives_up):
-        life = self.one(lot)
-        if life.status != "closing":
-            return
+        closing = [life for life in self.lives if life.status == "closing"]
+        life = closing[lot % len(closing)]
         if gives_up:
             self.paper.ask(LeaveClosing(life.ref, life.epoch))
-            life.epoch = self.paper.ask(BeginClosing(life.ref, Holder("rob"), LEASE)).epoch
-            self.paper.ask(LeaveClosing(life.ref, life.epoch))
-            life.epoch = self.paper.ask(BeginClosing(life.ref, Holder("eve"), LEASE)).epoch
+            stale, next_one = life.epoch, BeginClosing(life.ref, Holder("eve"), LEASE)
+            life.epoch = self.paper.ask(next_one).epoch
+            for late in (MarkTold(life.ref, stale), FinishDestroy(life.ref, stale)):
+                with pytest.raises(StaleWriter):
+                    self.paper.ask(late)
         self.paper.ask(MarkTold(life.ref, life.epoch))
         try:
             self.paper.ask(FinishDestroy(life.ref, life.epoch))
@@ -333,7 +325,7 @@ class Lives(RuleBasedStateMachine):
         else:
             life.status = "destroyed"
 
-    @precondition(lambda self: self.lives)
+    @precondition(lambda self: any(life.private for life in self.lives))
     @rule(lot=lots)
     def retire(self, lot):
         life = self.one(lot)
@@ -402,8 +394,8 @@ def item_bytes(record):
 
 
 Lives.TestCase.settings = settings(
-    max_examples=40,
-    stateful_step_count=25,
+    max_examples=60,
+    stateful_step_count=30,
     deadline=None,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
