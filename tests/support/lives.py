@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,14 @@ import perdure
 from perdure import Spawn
 from perdure.kernel import limits
 from perdure.kernel.caller import Allowance, Caller
-from perdure.kernel.errors import FenceHeld, NotFound, QuotaExceeded, WorldClosing, WorldDestroyed
+from perdure.kernel.errors import (
+    Contended,
+    FenceHeld,
+    NotFound,
+    QuotaExceeded,
+    WorldClosing,
+    WorldDestroyed,
+)
 from perdure.kernel.ids import Holder, Instant
 from perdure.runtime.close import destroy
 from perdure.runtime.storage import Storage, World
@@ -87,11 +95,11 @@ async def opened(root: Path, death: str = "") -> AsyncIterator[Storage]:
 
 
 async def patiently(work: Callable[[], Awaitable[Any]]) -> Any:
-    """Wait for the lease of whoever died."""
+    """Wait for the lease of whoever died, and try again where a rival was first."""
     while True:
         try:
             return await work()
-        except FenceHeld:
+        except (Contended, FenceHeld):
             await asyncio.sleep(0.05)
 
 
@@ -131,8 +139,9 @@ async def admit(storage: Storage) -> None:
     """Submit to a world until it ends."""
     world = await storage.create_world("ending", world_id="ending")
     for number in range(10_000):
+        sending = partial(world.submit, [Spawn(Position(x=number, y=0))], batch_id=f"b{number}")
         try:
-            sent = await world.submit([Spawn(Position(x=number, y=0))], batch_id=f"b{number}")
+            sent = await patiently(sending)
         except (WorldClosing, WorldDestroyed) as refused:
             say("refused", refused.code)
             return

@@ -1,0 +1,403 @@
+"""Random lives of several worlds: created, forked, ticked, configured, awaited, ended, retired."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from itertools import count
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.support.paper import Paper
+from tests.support.worldly import Tag, World, due
+
+from perdure.kernel import limits
+from perdure.kernel.capabilities import Configure
+from perdure.kernel.consumers import Acknowledge, RemoveConsumer, SetConsumer
+from perdure.kernel.create import CreateWorld, Describe
+from perdure.kernel.destroy import BeginClosing, FinishDestroy, LeaveClosing, MarkTold
+from perdure.kernel.errors import (
+    ConsumerBehind,
+    NotPermitted,
+    NotResumable,
+    StaleWriter,
+    WorldClosing,
+    WorldDestroyed,
+)
+from perdure.kernel.ids import Holder, RunId, Seq, StorageId, Tick, WorldId
+from perdure.kernel.lineage import partition_of
+from perdure.kernel.log import log_key
+from perdure.kernel.operations import Spawn
+from perdure.kernel.places import WorldRef
+from perdure.kernel.private import Retire
+from perdure.kernel.records import manifest_key, world_key
+from perdure.kernel.upkeep import consumer_key, required_key
+from perdure.runtime.fork import Wish, fork
+
+STORAGE = StorageId("storage")
+LEASE = 60_000
+WORLDS_MAX, NAMES = 5, ("audit", "hook", "copy")
+FINAL = {"applied", "rejected", "dead_letter"}
+ENDED = {"closing": WorldClosing, "destroyed": WorldDestroyed}
+
+
+class Told(World):
+    """A world that is there already, or made by whoever says so."""
+
+    def __post_init__(self) -> None:
+        """Make nothing."""
+
+
+@dataclass
+class Life:
+    """What the model knows of one world."""
+
+    world: World
+    private: bool = False
+    status: str = "active"
+    published: int = -1
+    begins: int = -1
+    """The last tick that an ancestor published."""
+
+    sequences: dict[str, int] = field(default_factory=dict)
+    """Of every command, inherited ones included, by name."""
+
+    entities: set[int] = field(default_factory=set)
+    fates: dict[str, object] = field(default_factory=dict)
+    """What final statuses said when they were first seen."""
+
+    sent: list = field(default_factory=list)
+    epoch: int | None = None
+    """Of whoever is closing it."""
+
+    @property
+    def ref(self):
+        return self.world.ref
+
+    @property
+    def paper(self):
+        return self.world.paper
+
+    def status_of(self, command):
+        return self.world.status(command)
+
+
+class OnPaper:
+    def __init__(self, paper):
+        self.paper = paper
+
+    async def execute(self, request):
+        return self.paper.ask(request)
+
+
+async def no_pause(_):
+    """Wait for nothing."""
+
+
+lots = st.integers(0, 99)
+batches = st.lists(st.tuples(st.none() | st.integers(-1, 3), st.booleans()), min_size=1, max_size=4)
+
+
+class Lives(RuleBasedStateMachine):
+    """Whoever owns, ticks, forks, reads and ends worlds does so in any order."""
+
+    def __init__(self):
+        super().__init__()
+        self.paper, self.numbers = Paper(), count(1)
+        self.lives: list[Life] = []
+
+    @initialize(batch=batches)
+    def begin(self, batch):
+        self.create(private=False)
+        self.admit(0, batch)
+
+    def one(self, lot):
+        return self.lives[lot % len(self.lives)]
+
+    def refuses(self, life, asking):
+        """Say whether a world is closed, having seen that it refuses this and writes nothing."""
+        if life.status == "active":
+            return False
+        before = dict(self.paper.stored)
+        with pytest.raises(ENDED[life.status]):
+            asking()
+        assert self.paper.stored == before
+        return True
+
+    @precondition(lambda self: len(self.lives) < WORLDS_MAX)
+    @rule(private=st.booleans())
+    def create(self, private):
+        ref = WorldRef(STORAGE, WorldId(f"w{len(self.lives)}"))
+        self.paper.ask(self.creation(ref, private=private))
+        world = Told(self.paper, ref, self.numbers, ref.world)
+        self.lives.append(Life(world, private))
+
+    def creation(self, ref, *, private):
+        options = {"writer_mode": "cleanup_only", "holder": Holder("ann"), "lease_ms": LEASE}
+        made = CreateWorld(ref, ref.world, RunId(ref.world), **(options if private else {}))
+        return made.checked()
+
+    def create_again(self, life):
+        before = dict(self.paper.stored)
+        if life.begins >= 0 or life.world.paper.held(world_key(life.ref)).parent:
+            return
+        request = self.creation(life.ref, private=life.private)
+        if life.status == "destroyed":
+            with pytest.raises(WorldDestroyed):
+                self.paper.ask(request)
+        elif life.private and life.status == "closing":
+            with pytest.raises(NotResumable):
+                self.paper.ask(request)
+        else:
+            assert self.paper.ask(request).world_id == life.ref.world
+        assert self.paper.stored == before
+
+    @rule(lot=lots, batch=batches)
+    def admit(self, lot, batch):
+        life, name = self.one(lot), f"b{next(self.numbers)}"
+        made = [
+            (Spawn if spawns else due)(
+                *([Tag()] if spawns else []),
+                tick=None if ahead is None else max(0, life.published + 1 + ahead),
+            )
+            for ahead, spawns in batch
+        ]
+        request = life.world.admission(*made, batch=name)
+        asked = replaced_holder(request, "ann" if life.private else None)
+        if self.refuses(life, lambda: self.paper.ask(asked)):
+            return
+        receipts = self.paper.ask(asked).receipts()
+        given = [each.sequence for each in receipts]
+        entities = [each.entity_id for each in receipts if each.entity_id is not None]
+        last = max(life.sequences.values(), default=0)
+        assert given == [*range(last + 1, last + 1 + len(batch))]
+        assert not life.entities & {*entities}
+        assert len({*entities}) == len(entities) == sum(spawns for _, spawns in batch)
+        life.entities |= {*entities}
+        life.sequences |= {each.command_id: each.sequence for each in receipts}
+        life.sent.append((asked, receipts))
+
+    @rule(lot=lots, which=lots)
+    def ask_again(self, lot, which):
+        life = self.one(lot)
+        self.create_again(life)
+        self.admit_to_anothers_private_world(life)
+        if life.sent:
+            asked, receipts = life.sent[which % len(life.sent)]
+            before = dict(self.paper.stored)
+            assert self.paper.ask(asked).receipts() == receipts
+            assert self.paper.stored == before
+
+    def admit_to_anothers_private_world(self, life):
+        if life.private and life.status == "active":
+            before = dict(self.paper.stored)
+            with pytest.raises((NotPermitted, NotResumable)):
+                life.world.admit(due())
+            assert self.paper.stored == before
+
+    @rule(lot=lots, luck=st.lists(st.integers(0, 5), min_size=8, max_size=8))
+    def tick(self, lot, luck):
+        life = self.one(lot)
+        if self.refuses(life, life.world.take):
+            return
+        if self.behind(life):
+            before = dict(self.paper.stored)
+            with pytest.raises(ConsumerBehind):
+                life.world.take()
+            assert self.paper.stored == before
+            return
+        grip, drained = life.world.take(), life.world.drain()
+        sequences = [each.sequence for each in drained.commands]
+        fates = dict(zip(sequences, luck, strict=False))
+        fail = {each: 1 for each, lot_ in fates.items() if lot_ == 3}
+        reject = [each for each, lot_ in fates.items() if lot_ == 4]
+        published = self.paper.ask(life.world.publishing(drained, grip, fail=fail, reject=reject))
+        life.published += 1
+        assert published.manifest.tick == life.published
+
+    def behind(self, life):
+        """Say whether somebody who must has not read the last tick of the world's own."""
+        manifest = self.paper.held(manifest_key(life.ref.partition, Tick(life.published)))
+        required = self.paper.held(required_key(life.ref.partition))
+        if manifest is None or required is None:
+            return False
+        marks = [self.paper.held(consumer_key(life.ref.partition, n)) for n in required.names]
+        return any((0 if mark is None else mark.seq) < manifest.seq for mark in marks)
+
+    @rule(lot=lots)
+    def tick_until_stopped(self, lot):
+        life = self.one(lot)
+        for _ in range(4):
+            self.tick(lot, [0] * 8)
+        assert life.status != "active" or self.behind(life) or life.published >= 3
+
+    @precondition(lambda self: len(self.lives) < WORLDS_MAX)
+    @rule(lot=lots, pending=st.sampled_from(["copy", "drop"]))
+    def fork(self, lot, pending):
+        life, child = self.one(lot), WorldRef(STORAGE, WorldId(f"w{len(self.lives)}"))
+        wish = Wish(life.ref, child, child.world, RunId(child.world), pending)
+        if self.refuses(life, lambda: self.forked(wish)):
+            return
+        if life.private:
+            with pytest.raises(NotResumable):
+                self.forked(wish)
+            return
+        before = {key: self.paper.stored[key] for key in self.paper.stored}
+        info = self.forked(wish)
+        changed = {key for key in before if self.paper.stored[key] != before[key]}
+        assert {key for key in changed if key.partition == life.ref.partition} == set()
+        assert self.forked(wish) == info
+        made = Life(
+            Told(self.paper, child, self.numbers, child.world),
+            published=life.published,
+            begins=life.published,
+            sequences=dict(life.sequences),
+            entities=set(life.entities),
+        )
+        for command in life.sequences:
+            here, there = made.status_of(command), life.status_of(command)
+            kept = pending == "copy" or there.status in FINAL
+            assert here == there if kept else (here.status, here.code) == ("rejected", "cancelled")
+        self.lives.append(made)
+
+    def forked(self, wish):
+        return asyncio.run(fork(OnPaper(self.paper), wish, pause=no_pause))
+
+    @rule(lot=lots, name=st.sampled_from(NAMES), required=st.booleans())
+    def set_consumer(self, lot, name, required):
+        life = self.one(lot)
+        request = SetConsumer(life.ref, name, required)
+        if not self.refuses(life, lambda: self.paper.ask(request)):
+            assert self.paper.ask(request).required == required
+            before = dict(self.paper.stored)
+            self.paper.ask(request)
+            assert self.paper.stored == before
+
+    @rule(lot=lots, name=st.sampled_from(NAMES[1:]), part=st.integers(0, 6))
+    def acknowledge_or_leave(self, lot, name, part):
+        life = self.one(lot)
+        mark = self.paper.held(consumer_key(life.ref.partition, name))
+        if part > 4 and life.status != "destroyed":
+            self.paper.ask(RemoveConsumer(life.ref, name))
+            assert self.paper.held(consumer_key(life.ref.partition, name)) is None
+        elif mark is not None:
+            seq = Seq(mark.seq + (life.world.head.seq - mark.seq) * min(part, 4) // 4)
+            assert self.paper.ask(Acknowledge(life.ref, name, seq)).seq == seq
+
+    @rule(lot=lots, action=st.sampled_from(["add", "remove"]), name=st.sampled_from(["x", "y"]))
+    def configure(self, lot, action, name):
+        life = self.one(lot)
+        holder = Holder("ann") if life.private else None
+        request = Configure(life.ref, "processor", action, name, "", ("x", "y"), holder=holder)
+        if not self.refuses(life, lambda: self.paper.ask(request)):
+            self.paper.ask(request)
+
+    @rule(lot=lots, means_it=st.integers(0, 2))
+    def begin_to_destroy(self, lot, means_it):
+        life = self.one(lot)
+        if means_it < 2:
+            return
+        close = self.paper.ask(BeginClosing(life.ref, Holder("eve"), LEASE))
+        if life.status == "destroyed":
+            assert close.is_over
+        else:
+            life.status, life.epoch = "closing", close.epoch
+
+    @precondition(lambda self: any(life.status == "closing" for life in self.lives))
+    @rule(lot=lots, gives_up=st.booleans())
+    def go_on_to_destroy(self, lot, gives_up):
+        closing = [life for life in self.lives if life.status == "closing"]
+        life = closing[lot % len(closing)]
+        if gives_up:
+            self.paper.ask(LeaveClosing(life.ref, life.epoch))
+            stale, next_one = life.epoch, BeginClosing(life.ref, Holder("eve"), LEASE)
+            life.epoch = self.paper.ask(next_one).epoch
+            for late in (MarkTold(life.ref, stale), FinishDestroy(life.ref, stale)):
+                with pytest.raises(StaleWriter):
+                    self.paper.ask(late)
+        self.paper.ask(MarkTold(life.ref, life.epoch))
+        try:
+            self.paper.ask(FinishDestroy(life.ref, life.epoch))
+        except ConsumerBehind:
+            assert life.world.head.required
+        else:
+            life.status = "destroyed"
+
+    @precondition(lambda self: any(life.private for life in self.lives))
+    @rule(lot=lots)
+    def retire(self, lot):
+        life = self.one(lot)
+        request = Retire(life.ref, life.ref.world, RunId(life.ref.world))
+        before = dict(self.paper.stored)
+        answer = self.paper.ask(request)
+        assert answer == ("destroyed" if life.private else "untouched")
+        if life.private:
+            life.status = "destroyed"
+        else:
+            assert self.paper.stored == before
+
+    @invariant()
+    def heads_are_short_and_as_the_model_says(self):
+        for life in self.lives:
+            head = life.world.head
+            assert item_bytes(head) <= limits.HEAD_BYTES_MAX
+            assert (head.status, head.published) == (life.status, life.published)
+            assert head.next_sequence == max(life.sequences.values(), default=0) + 1
+            info = self.paper.ask(Describe(life.ref))
+            assert (info.status, info.next_tick) == (life.status, life.published + 1)
+
+    @invariant()
+    def what_is_final_stays_as_it_was(self):
+        for life in self.lives:
+            for command, sequence in life.sequences.items():
+                found = life.status_of(command)
+                assert found.sequence == sequence
+                if life.status == "destroyed":
+                    assert found.status in FINAL
+                if found.status in FINAL:
+                    assert life.fates.setdefault(command, found) == found
+
+    @invariant()
+    def logs_and_manifests_are_one_chain_each(self):
+        for life in self.lives:
+            head, previous = life.world.head, ""
+            for seq in range(1, head.seq + 1):
+                entry = self.paper.held(log_key(life.ref.partition, Seq(seq)))
+                assert (entry.seq, entry.previous) == (seq, previous)
+                previous = entry.digest
+            assert previous == head.log_digest
+            assert self.paper.held(log_key(life.ref.partition, Seq(head.seq + 1))) is None
+            self.manifests_of(life, head)
+
+    def manifests_of(self, life, head):
+        record, previous = self.paper.held(world_key(life.ref)), ""
+        settled: set[int] = set()
+        for tick in range(head.published + 1):
+            manifest = self.paper.held(manifest_key(partition_of(record, Tick(tick)), Tick(tick)))
+            assert (manifest.tick, manifest.previous) == (tick, previous)
+            previous = manifest.digest
+            for first, last in manifest.settled:
+                assert not settled & {*range(first, last + 1)}
+                settled |= {*range(first, last + 1)}
+        assert previous == head.manifest_digest
+
+
+def replaced_holder(request, holder):
+    """Return an admission of whoever holds a private world."""
+    return type(request)(request.ref, request.batch, None if holder is None else Holder(holder))
+
+
+def item_bytes(record):
+    return len(record.key.partition) + len(record.key.sort) + len(record.body()) + limits.ITEM_BYTES
+
+
+Lives.TestCase.settings = settings(
+    max_examples=60,
+    stateful_step_count=30,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+TestLives = pytest.mark.lifecycle(pytest.mark.proof(Lives.TestCase))
