@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
-from pydantic import field_validator
 from tests.runtime.harness import Clock, Place, fresh_app, no_pause
 from tests.support.forking import Rig, wish
 
-from perdure import Component, Spawn
+from perdure import Spawn
 from perdure.authority.memory import MemoryStore
 from perdure.kernel.drain import DrainDue
 from perdure.kernel.errors import Contended
@@ -45,21 +44,6 @@ class Veiled(MemoryStore):
         return View(stored, found, view.named)
 
 
-class Broken(Component):
-    """A component that cannot be made for now, when told so."""
-
-    fails: ClassVar[bool] = False
-
-    x: float
-
-    @field_validator("x")
-    @classmethod
-    def checked(cls, x: float) -> float:
-        if cls.fails:
-            raise RuntimeError("not now")
-        return x
-
-
 @pytest.fixture
 def rigged(tmp_path) -> Rig:
     return Rig(Veiled(), LocalObjects(tmp_path), fresh_app(), Clock())
@@ -76,37 +60,6 @@ def drain(h: Rig, world: str):
     return h.authority.execute(DrainDue(h.worlds.ref(world), Tick(0), Seq(0)))
 
 
-@pytest.mark.parametrize("from_ranges_only", [True, False])
-async def test_a_page_that_only_log_and_snapshot_show_is_copied(rigged, from_ranges_only):
-    h = rigged
-    await source(h)
-    h.store.hidden = lambda key: True
-    h.store.from_ranges_only = from_ranges_only
-
-    info = await fork(h.authority, wish("w", "child"), pause=no_pause)
-
-    assert info.pending_commands == 2
-    h.store.hidden = lambda key: False
-    assert [await h.state(each, "child") for each in ("now", "later")] == ["pending"] * 2
-
-
-async def test_a_page_for_another_try_that_only_the_manifest_names_is_copied(rigged):
-    h = rigged
-    h.app.component(Broken)
-    await h.worlds.create("harbour", world_id="w")
-    await h.worlds.submit("w", [Spawn(Broken(x=1), command_id="again")])
-    Broken.fails = True
-    try:
-        await h.run("w", 0)
-    finally:
-        Broken.fails = False
-    h.store.hidden = lambda key: True
-
-    info = await fork(h.authority, wish("w", "child"), pause=no_pause)
-
-    assert info.pending_commands == 1
-
-
 async def test_a_first_tick_waits_for_a_page_that_shows_late(rigged):
     h = rigged
     await source(h)
@@ -120,17 +73,6 @@ async def test_a_first_tick_waits_for_a_page_that_shows_late(rigged):
 
     assert (await h.worlds.command("child", "later")).applied_tick == 5
     assert next(looks) > 4
-
-
-async def test_pages_that_a_fork_of_a_fork_took_over_are_named_by_its_parents_first_entry(rigged):
-    h = rigged
-    await source(h)
-    await fork(h.authority, wish("w", "child"), pause=no_pause)
-    h.store.hidden = lambda key: True
-
-    info = await fork(h.authority, wish("child", "grandchild"), pause=no_pause)
-
-    assert info.pending_commands == 2
 
 
 @pytest.mark.parametrize("tick", [0, 5])

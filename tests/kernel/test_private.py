@@ -8,6 +8,8 @@ import pytest
 from tests.support.paper import Paper
 from tests.support.worldly import WORLD, World, due, later
 
+from perdure.kernel.cancel import Cancel, CancelAll
+from perdure.kernel.consumers import SetConsumer
 from perdure.kernel.create import CreateWorld
 from perdure.kernel.destroy import BeginClosing
 from perdure.kernel.errors import (
@@ -21,7 +23,7 @@ from perdure.kernel.errors import (
     WorldDestroyed,
 )
 from perdure.kernel.fence import ReleaseFence, TakeFence
-from perdure.kernel.ids import Holder, RunId
+from perdure.kernel.ids import CommandId, Holder, RunId
 from perdure.kernel.landing import AUDIT
 from perdure.kernel.listing import SHOWS, is_shown
 from perdure.kernel.private import Retire
@@ -101,6 +103,37 @@ def test_its_holder_keeps_the_fence_after_a_tick_and_cannot_let_go():
     world.paper.ask(ReleaseFence(WORLD, grip.epoch))
 
     assert (world.head.fence.holder, world.head.fence.epoch) == ("ann", 1)
+
+
+def test_its_holder_keeps_it_while_a_required_consumer_is_behind():
+    world = Private()
+    world.paper.ask(SetConsumer(WORLD, "auditor", required=True).checked())
+    world.paper.ask(world.publishing(world.drain(), world.take("ann")))
+    later(world, LEASE - 1)
+
+    grip = world.take("ann")
+
+    assert (grip.epoch, grip.until) == (1, world.paper.now + LEASE)
+    assert world.paper.ask(ReadAgenda(WORLD)).abandoned is False
+
+
+@pytest.mark.parametrize("holder", [None, "bob"])
+def test_only_its_holder_cancels(holder):
+    world = Private()
+    admission = world.admission(due(), due(), batch="b")
+    world.paper.ask(replace(admission, holder=Holder("ann")))
+    before = dict(world.paper.stored)
+    one = Cancel(WORLD, CommandId("b.0"), holder=holder and Holder(holder))
+    every = CancelAll(WORLD, "all", holder=holder and Holder(holder))
+
+    for request in (one, every):
+        with pytest.raises(NotPermitted):
+            world.paper.ask(request)
+
+    assert world.paper.stored == before
+    for request in (one, every):
+        world.paper.ask(replace(request, holder=Holder("ann")))
+    assert world.head.open_commands == 0
 
 
 @pytest.mark.parametrize("holder", [None, "bob"])

@@ -15,7 +15,7 @@ from perdure.kernel.errors import NotCancellable, NotFound
 from perdure.kernel.ids import IN_TICK_ENTITY_FIRST
 from perdure.kernel.records import head_key
 from perdure.kernel.rest import ReadAgenda
-from perdure.kernel.upkeep import Required, required_key
+from perdure.kernel.upkeep import Required, consumer_key, required_key
 
 pytestmark = pytest.mark.lifecycle
 
@@ -286,6 +286,23 @@ async def test_the_choice_of_required_consumers_goes_on_in_a_fork(memory):
         forked = h.held(head_key(child))
         assert (forked.required, forked.configured) == (1, 4)
         assert h.held(required_key(child)).names == ("billing",)
+
+
+async def test_a_required_consumer_of_the_source_can_read_the_fork_at_once(memory):
+    async with memory() as h:
+        await h.harbour()
+        await h.worlds.consumers.set("w", "billing", required=True)
+        await h.worlds.consumers.set("w", "landing", required=True)
+        await h.worlds.consumers.set("w", "idle", required=False)
+        await h.fork("w", "child")
+        told = {info.name: info.seq for info in (await h.worlds.describe("child")).consumers}
+
+        await h.worlds.consumers.acknowledge("child", "billing", 1)
+
+        assert told == {"billing": 0, "landing": 0}
+        child = h.worlds.ref("child").partition
+        assert h.held(consumer_key(child, "billing")).seq == 1
+        assert h.held(consumer_key(child, "landing")) is None
 
 
 async def test_entities_made_inside_a_tick_are_numbered_on(memory):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from perdure.kernel.batch import Batch, grouped
 from perdure.kernel.caller import LOCAL, Caller
-from perdure.kernel.errors import Conflict, Contended, NotPermitted
+from perdure.kernel.errors import Conflict, Contended
 from perdure.kernel.ids import (
     BatchId,
     CommandId,
@@ -22,7 +22,7 @@ from perdure.kernel.ids import (
 )
 from perdure.kernel.pages import Page, PageEntry, page_key
 from perdure.kernel.places import PageName
-from perdure.kernel.private import check_mode
+from perdure.kernel.private import check_holder, check_mode
 from perdure.kernel.records import (
     BatchKey,
     CommandKey,
@@ -195,12 +195,7 @@ class Admit(WorldRequest):
     def _open_head(self, view: View) -> Head:
         head = active_head(view, self.ref)
         check_mode(head.writer_mode)
-        if head.writer_mode == "cleanup_only" and (
-            self.holder is None or self.holder != head.fence.holder
-        ):
-            raise NotPermitted(
-                expected="the holder of a private world's fence", found="another caller"
-            )
+        check_holder(head, self.holder)
         return head
 
     def _pages(

@@ -8,8 +8,9 @@ from perdure.kernel import ranges
 from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.canonical import digest
 from perdure.kernel.errors import Conflict, NotCancellable
-from perdure.kernel.ids import CommandId, Instant, Sequence, checked_id
+from perdure.kernel.ids import CommandId, Holder, Instant, Sequence, checked_id
 from perdure.kernel.pages import Page, PageEntry, page_key
+from perdure.kernel.private import check_holder
 from perdure.kernel.records import Cancelled, RequestKey, cancelled_key, head_key, request_key
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.status import Place, entry_of, placed, standing
@@ -23,6 +24,8 @@ class Cancel(WorldRequest):
 
     command: CommandId
     by: Caller = LOCAL
+    holder: Holder | None = None
+    """Who asks, as the fence of a private world knows it."""
 
     def reads(self) -> Reads:
         return Reads(keys=(head_key(self.ref.partition),))
@@ -33,6 +36,7 @@ class Cancel(WorldRequest):
         if view.get(cancelled_key(world, place.sequence)) is not None:
             return Decision(place.sequence)
         head = active_head(view, self.ref)
+        check_holder(head, self.holder)
         state = standing(view, self.ref, head, place)
         if state.page is None:
             raise NotCancellable(
@@ -76,6 +80,8 @@ class CancelAll(WorldRequest):
 
     request: str
     by: Caller = LOCAL
+    holder: Holder | None = None
+    """Who asks, as the fence of a private world knows it."""
 
     def checked(self) -> CancelAll:
         """Return self if the request id is well formed. Raises InvalidId."""
@@ -98,6 +104,7 @@ class CancelAll(WorldRequest):
                 )
             return Decision(CancelledAll(Sequence(known.reply["cancelled_below"])))
         head = active_head(view, self.ref)
+        check_holder(head, self.holder)
         below = head.next_sequence
         after, entry = appended(
             replace(head, cancelled_below=below, open_commands=0),

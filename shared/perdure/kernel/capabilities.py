@@ -12,7 +12,6 @@ from perdure.kernel.errors import (
     Contended,
     Invalid,
     NotFound,
-    NotPermitted,
     OutOfRange,
     PerdureError,
     TooLarge,
@@ -24,6 +23,7 @@ from perdure.kernel.errors import (
 )
 from perdure.kernel.ids import Holder, Instant, Partition, checked_id
 from perdure.kernel.places import WorldRef
+from perdure.kernel.private import check_holder
 from perdure.kernel.record import Record
 from perdure.kernel.records import Head, World, head_key, world_key
 from perdure.kernel.request import WorldRequest
@@ -128,12 +128,7 @@ class Configure(WorldRequest):
     def decide(self, view: View, now: Instant) -> Decision[Capabilities | None]:
         head = active_head(view, self.ref)
         checked_app(view.peek(world_key(self.ref)), self.ref, self.app)
-        if head.writer_mode == "cleanup_only" and (
-            self.holder is None or self.holder != head.fence.holder
-        ):
-            raise NotPermitted(
-                expected="the holder of a private world's fence", found="another caller"
-            )
+        check_holder(head, self.holder)
         held = view.get(capabilities_key(self.ref.partition))
         present = None if held is None else held.uses(self.kind)
         # A world that never chose uses all there is: from here on that is spelled out.

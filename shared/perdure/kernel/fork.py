@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from perdure.kernel import ranges
 from perdure.kernel.caller import LOCAL, Caller
+from perdure.kernel.consumers import OWN
 from perdure.kernel.create import Identity, WorldInfo, checked_every, described, scheduled
 from perdure.kernel.errors import Conflict
 from perdure.kernel.fork_source import Copy, Pending
 from perdure.kernel.forked import forked_key, spelled_pages
-from perdure.kernel.ids import NO_TICK, Instant, Partition, RunId, Tick
+from perdure.kernel.ids import NO_TICK, Instant, Partition, RunId, Seq, Tick
 from perdure.kernel.lineage import partition_of
 from perdure.kernel.pages import Page
+from perdure.kernel.record import Record
 from perdure.kernel.records import Ancestor, Head, Manifest, Name, World, manifest_key
+from perdure.kernel.upkeep import Consumer, Required
 from perdure.kernel.view import Decision, Reads, View, Write
 from perdure.kernel.wake import UNREAD_MS, appended, woken
 
@@ -97,8 +101,7 @@ class Birth:
         )
         head, upkeep = scheduled(view, head, ref, self.every_ms, now)
         head, hints = woken(view, head, ref, Instant(now + UNREAD_MS))
-        others = (replace(record, partition=ref.partition) for record in self.copy.records)
-        writes: list[Write] = [world, name, entry, *pages, *others, *upkeep, *hints, head]
+        writes: list[Write] = [world, name, entry, *pages, *self._chosen(), *upkeep, *hints, head]
         manifest = self.first
         if manifest is not None:
             writes.append(manifest)
@@ -107,6 +110,15 @@ class Birth:
             manifest = view.peek(manifest_key(partition, source.published))
         entities = 0 if manifest is None else manifest.entities
         return Decision(described(world, head, entities), tuple(writes))
+
+    def _chosen(self) -> Iterator[Record]:
+        """Return the choices taken over, and a beginning for each consumer that is required."""
+        partition = self.identity.ref.partition
+        for record in self.copy.records:
+            yield replace(record, partition=partition)
+            for name in record.names if isinstance(record, Required) else ():
+                if name not in OWN:
+                    yield Consumer(partition=partition, name=name, seq=Seq(0))
 
     def _world(self, now: Instant) -> World:
         source, published = self.copy.world, self.copy.head.published

@@ -12,7 +12,13 @@ from typing import ClassVar, Final, Literal, get_args
 from perdure.kernel import limits
 from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.destroy import end_facts, ended
-from perdure.kernel.errors import Contended, NotResumable, UnknownWriterMode, shown
+from perdure.kernel.errors import (
+    Contended,
+    NotPermitted,
+    NotResumable,
+    UnknownWriterMode,
+    shown,
+)
 from perdure.kernel.ids import Holder, Instant, Partition, RunId
 from perdure.kernel.places import WorldRef
 from perdure.kernel.records import Head, World, WriterMode, head_key, world_key
@@ -32,6 +38,12 @@ def check_writer(head: Head, ref: WorldRef, holder: Holder | None) -> None:
         raise NotResumable(
             expected=f"the first holder of private world {ref.world!r}", found="another writer"
         )
+
+
+def check_holder(head: Head, holder: Holder | None) -> None:
+    """Hold what changes a private world to its holder. Raises NotPermitted."""
+    if is_private(head) and (holder is None or holder != head.fence.holder):
+        raise NotPermitted(expected="the holder of a private world's fence", found="another caller")
 
 
 def check_mode(mode: str) -> None:

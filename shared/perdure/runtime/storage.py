@@ -209,11 +209,11 @@ class World:
 
     async def cancel(self, command_id: str) -> CommandStatus:
         """Cancel one open command. Raises NotFound, NotCancellable."""
-        return await self.storage.worlds.cancel(self.world_id, command_id)
+        return await self.storage.worlds.cancel(self.world_id, command_id, holder=self.holder)
 
     async def cancel_all(self, request_id: str) -> CancelledAll:
         """Cancel everything open now; the same request id again changes nothing."""
-        return await self.storage.worlds.cancel_all(self.world_id, request_id)
+        return await self.storage.worlds.cancel_all(self.world_id, request_id, holder=self.holder)
 
     async def run(self, *, to_tick: int | None = None, ticks: int | None = None) -> Ran:
         """Publish ticks until ``to_tick``, or so many of them.

@@ -285,15 +285,20 @@ class Worlds:
         page = await self._steady(Ledger(self.ref(world), _ledger_place(after), _limited(limit)))
         return list(page.commands), None if page.after is None else "{}.{}".format(*page.after)
 
-    async def cancel(self, world: str, command: str, *, by: Caller = LOCAL) -> CommandStatus:
-        """Cancel one open command. Raises NotFound, NotCancellable."""
+    async def cancel(
+        self, world: str, command: str, *, holder: Holder | None = None, by: Caller = LOCAL
+    ) -> CommandStatus:
+        """Cancel one open command. Raises NotFound, NotCancellable, NotPermitted."""
         ref = self.ref(world)
-        await self._steady(Cancel(ref, _command_id(command), by))
+        await self._steady(Cancel(ref, _command_id(command), by, holder))
         return await self._steady(StatusOf(ref, _command_id(command)))
 
-    async def cancel_all(self, world: str, request: str, *, by: Caller = LOCAL) -> CancelledAll:
+    async def cancel_all(
+        self, world: str, request: str, *, holder: Holder | None = None, by: Caller = LOCAL
+    ) -> CancelledAll:
         """Cancel everything open now; the same ``request`` again changes nothing."""
-        return await self._authority.execute(CancelAll(self.ref(world), request, by).checked())
+        cancel = CancelAll(self.ref(world), request, by, holder)
+        return await self._authority.execute(cancel.checked())
 
     async def log(self, world: str, after: int = 0, limit: int = 100) -> list[LogEntry]:
         """Return the entries of the log behind ``after``, up to the first gap."""
