@@ -255,6 +255,17 @@ def test_making_what_is_not_registered_fails_the_tick(state):
         ran(app, state)
 
 
+def test_what_a_processor_raises_fails_the_tick_in_text_that_can_be_answered(app, state):
+    @app.processor(Label)
+    def babbles(rows, tick):
+        raise LookupError("\ud800" * 10_000)
+
+    with pytest.raises(TickFailed, match=r"babbles.*LookupError: \\ud800") as failed:
+        ran(app, state)
+
+    assert len(failed.value.found.encode()) < 1_000
+
+
 def test_a_hook_that_fails_is_reported_and_the_others_are_told(app):
     told = []
 

@@ -160,8 +160,13 @@ class Fails:
 
 @pytest.mark.parametrize(
     "error",
-    [OperationalError("select", {}, Exception("locked")), ConnectionError("down"), OSError(5)],
-    ids=["catalog", "network", "disk"],
+    [
+        OperationalError("select", {}, Exception("locked")),
+        ConnectionError("down"),
+        OSError(5),
+        TimeoutError(),
+    ],
+    ids=["catalog", "network", "disk", "silent"],
 )
 def test_tables_that_do_not_answer_are_unavailable_never_empty(logs, error):
     a_story(logs)

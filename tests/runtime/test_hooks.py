@@ -7,6 +7,7 @@ import logging
 
 import pytest
 from tests.runtime.harness import Fuel, Place, Speed, fresh_app, harness
+from tests.support.lifecycle import ending
 
 from perdure import AddComponents, Despawn, RemoveComponents, Spawn, Update
 from perdure.kernel import limits
@@ -196,6 +197,41 @@ async def test_hook_that_cancels_itself_has_failed_and_the_next_is_told():
 
     assert [(each.hook, each.code) for each in failures] == [("cancels", "cancelled_error")]
     assert told == ["fact"]
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "detail"),
+    [
+        (Mute(), "mute", "Mute"),
+        (LookupError("\ud800"), "lookup_error", "\\ud800"),
+        (LookupError(), "lookup_error", "LookupError"),
+        (SystemExit(3), "system_exit", "3"),
+    ],
+    ids=["mute", "no-unicode", "empty", "exit"],
+)
+@pytest.mark.parametrize("moment", ["PreTick", "PostTick", "OnDestroy"])
+async def test_whatever_a_hook_raises_is_reported_in_text_and_changes_nothing(
+    tmp_path, moment, error, code, detail
+):
+    app = fresh_app()
+
+    @app.hook(moment)
+    def fails(fact):
+        raise error
+
+    h = harness(tmp_path, app)
+    await launched(h, Spawn(Place(x=0, y=0)))
+    ran = await h.run("w", 0)
+    done = await ending(h)
+
+    told = done.hook_failures if moment == "OnDestroy" else ran.hook_failures
+    assert [(each.code, each.detail) for each in told] == [(code, detail)]
+    assert (ran.published_tick, done.info.status) == (0, "destroyed")
 
 
 async def test_cancellation_from_outside_goes_through_a_hook():

@@ -137,6 +137,18 @@ def code_of(error: type[BaseException]) -> str:
     return _WORD_START.sub("_", error.__name__).lower()
 
 
+def text_of(error: BaseException) -> str:
+    """Spell an error of somebody else's for a message: never empty, always printable.
+
+    Its text may be no Unicode, or fail as well: whoever raised it is not to be trusted.
+    """
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  # it has failed once already; its name must do
+        text = ""
+    return text.encode(errors="backslashreplace").decode() or type(error).__name__
+
+
 class Refused(PerdureError):
     """The state machine refused the request; asking again changes nothing."""
 

@@ -15,7 +15,7 @@ from perdure.kernel import limits
 from perdure.kernel.batch import StoredCommand
 from perdure.kernel.canonical import digest
 from perdure.kernel.component import Component, Registry, checked_value
-from perdure.kernel.errors import TickFailed, code_of
+from perdure.kernel.errors import TickFailed, code_of, text_of
 from perdure.kernel.ids import (
     IN_TICK_ENTITY_FIRST,
     EntityId,
@@ -187,13 +187,14 @@ async def tell(hooks: Iterable[Hook], fact: Any) -> tuple[HookFailure, ...]:
             if task is not None and task.cancelling() > asked:
                 raise
             failures.append(_failure(hook, error))
-        except Exception as error:  # noqa: BLE001  # a hook advises: reported, never followed
+        # To end the process is not for a hook to decide either.
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # a hook advises: reported
             failures.append(_failure(hook, error))
     return tuple(failures)
 
 
 def _failure(hook: Hook, error: BaseException) -> HookFailure:
-    detail = str(error)[: limits.ERROR_DETAIL_CHARACTERS_MAX]
+    detail = text_of(error)[: limits.ERROR_DETAIL_CHARACTERS_MAX]
     return HookFailure(hook.name, code_of(type(error)), detail)
 
 
@@ -202,9 +203,10 @@ async def _processed(processor: Processor, archetype: Archetype, context: TickCo
         result = processor.process(archetype.rows, context)
         rows = await result if isawaitable(result) else result
     except Exception as error:
+        detail = text_of(error)[: limits.ERROR_DETAIL_CHARACTERS_MAX]
         raise TickFailed(
             expected=f"processor {processor.name!r} to compute table {context.table}",
-            found=f"{type(error).__name__}: {error}",
+            found=f"{type(error).__name__}: {detail}",
         ) from error
     return accepted(processor.name, archetype, rows)
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from pyiceberg.table import Table
 
 from perdure.kernel.audit import FindAudited, FindAuditTable
-from perdure.kernel.errors import Corrupt, Invalid, PerdureError, StoreUnavailable, shown
+from perdure.kernel.errors import Corrupt, Invalid, PerdureError, StoreUnavailable, shown, text_of
 from perdure.kernel.events import KINDS
 from perdure.kernel.ids import StorageId, WorldId, checked_id
 from perdure.kernel.places import WorldRef
@@ -135,5 +135,5 @@ async def _answered(ask: Callable[[], T]) -> T:
         raise
     except Exception as error:
         raise StoreUnavailable(
-            expected="an answer from the audit table", found=str(error).splitlines()[0][:200]
+            expected="an answer from the audit table", found=text_of(error).splitlines()[0][:200]
         ) from error

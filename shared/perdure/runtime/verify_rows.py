@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perdure.kernel.errors import Corrupt, PerdureError
+from perdure.kernel.errors import Corrupt, PerdureError, text_of
 from perdure.kernel.ids import TableId
 from perdure.kernel.records import Manifest, TableRows
 from perdure.kernel.trim import Trim
@@ -171,4 +171,4 @@ async def _checkpoint(
 def _said(kind: Kind, where: str, error: Exception) -> Finding:
     if isinstance(error, PerdureError):
         return Finding(kind, where, error.expected, error.found)
-    return Finding(kind, where, "readable rows", str(error).splitlines()[0])
+    return Finding(kind, where, "readable rows", text_of(error).splitlines()[0])
