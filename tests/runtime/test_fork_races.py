@@ -18,6 +18,7 @@ from perdure.kernel import limits
 from perdure.kernel.errors import (
     Conflict,
     Contended,
+    Invalid,
     NameTaken,
     NotFound,
     NotPublished,
@@ -262,6 +263,18 @@ async def test_only_the_published_tick_can_be_forked(memory, tick, refusal):
 
         assert h.everything() == before
         assert (await h.fork("w", "child", at_tick=2)).published_tick == 2
+
+
+@pytest.mark.parametrize("asked", [{"pending": "keep"}, {"at_tick": -1}, {"every_ms": 5}], ids=str)
+async def test_a_malformed_wish_is_refused_and_makes_nothing(memory, asked):
+    async with memory() as h:
+        await h.worlds.create("harbour", world_id="w")
+        before = h.everything()
+
+        with pytest.raises(Invalid):
+            await h.fork("w", "child", **asked)
+
+        assert h.everything() == before
 
 
 async def test_a_source_that_does_not_exist_cannot_be_forked(memory):

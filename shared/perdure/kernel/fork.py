@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from perdure.kernel import ranges
 from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.consumers import OWN
-from perdure.kernel.create import Identity, WorldInfo, checked_every, described, scheduled
+from perdure.kernel.create import Identity, WorldInfo, described, scheduled
 from perdure.kernel.errors import Conflict
 from perdure.kernel.fork_source import Copy, Pending
 from perdure.kernel.forked import forked_key, spelled_pages
@@ -74,12 +74,6 @@ class Birth:
 
     def reads(self) -> Reads:
         return Reads(keys=self.identity.keys())
-
-    def checked(self) -> Birth:
-        """Return self if id, name, kind and schedule are well formed. Raises Invalid kinds."""
-        self.identity.checked()
-        checked_every(self.every_ms)
-        return self
 
     def decide(self, view: View, now: Instant) -> Decision[WorldInfo]:
         known = _known(view, self.identity, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, get_args
 
 from perdure.kernel import limits, ranges
 from perdure.kernel.batch import StoredBatch
@@ -42,6 +42,8 @@ from perdure.kernel.wake import check_active
 
 Pending = Literal["copy", "drop"]
 """What becomes of the source's open commands: the fork has them too, or has none."""
+
+PENDINGS: Final[tuple[Pending, ...]] = get_args(Pending)
 
 CopiedRecord = Callable[[Partition], Key[Any]]
 

@@ -9,9 +9,10 @@ from typing import Final, TypeVar
 from perdure.kernel import limits
 from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.create import Identity, WorldInfo, checked_every
-from perdure.kernel.errors import Contended
+from perdure.kernel.errors import Contended, Invalid, shown
 from perdure.kernel.fork import Birth, FindFork
 from perdure.kernel.fork_source import (
+    PENDINGS,
     READ_PAGES_MAX,
     Copy,
     FindSource,
@@ -52,8 +53,16 @@ class Wish:
     by: Caller = LOCAL
 
     def identity(self, kind: str) -> Identity:
-        """Return what must be the same when it is asked for again."""
-        return Identity(self.child, self.name, kind, "resumable", self.source.world)
+        """Return what must be the same when it is asked for again. Raises Invalid kinds."""
+        if self.pending not in PENDINGS:
+            raise Invalid(
+                expected=f"pending to be {' or '.join(PENDINGS)}", found=shown(self.pending)
+            )
+        if self.at_tick is not None and self.at_tick < 0:
+            raise Invalid(expected="a tick from 0 upwards", found=str(self.at_tick))
+        checked_every(self.every_ms)
+        kin = self.source.world
+        return Identity(self.child, self.name, kind, "resumable", kin).checked()
 
 
 async def fork(
@@ -65,8 +74,7 @@ async def fork(
     NotResumable, CorruptLineage, and what the status of either world says; Contended.
     """
     source = await authority.execute(FindWorld(wish.source))
-    identity = wish.identity(source.world.kind).checked()
-    checked_every(wish.every_ms)
+    identity = wish.identity(source.world.kind)
     known = await authority.execute(FindFork(identity, wish.at_tick))
     if known is not None:
         return known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from perdure.kernel.create import WorldInfo, checked_every
+from perdure.kernel.create import WorldInfo
 from perdure.kernel.errors import NotQuiescent
 from perdure.kernel.fork import Birth, FindFork
 from perdure.kernel.fork_source import Copy
@@ -29,8 +29,7 @@ async def fork_elsewhere(source: Means, destination: Means, wish: Wish) -> World
     fork should take over open commands, since their log stays behind.
     """
     found = await source.authority.execute(FindWorld(wish.source))
-    identity = wish.identity(found.world.kind).checked()
-    checked_every(wish.every_ms)
+    identity = wish.identity(found.world.kind)
     known = await destination.authority.execute(FindFork(identity, wish.at_tick))
     if known is not None:
         return known
