@@ -18,7 +18,7 @@ from tests.api.test_functions import (  # noqa: F401  # fixtures
 )
 from tests.emulator.test_front import ISSUER
 
-from perdure_emulator.authorizer import Denied, authorized
+from perdure_emulator.authorizer import Authorizer, Denied
 from perdure_emulator.dev import _bound
 
 pytestmark = pytest.mark.lifecycle
@@ -164,7 +164,7 @@ def test_ticks_asked_for_again_under_one_key_are_run_once(functions):  # noqa: F
 def test_no_header_and_no_word_of_a_role_gets_anybody_in(given):
     """Where the bearer's word is believed, whoever says "admin" is one, as is who says nothing."""
     with pytest.raises(Denied) as denied:
-        authorized("JWT", {"authorization": given} if given else {}, ISSUER)
+        Authorizer(ISSUER).authorized("JWT", {"authorization": given} if given else {})
 
     assert denied.value.reply["statusCode"] == 401
 

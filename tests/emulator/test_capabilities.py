@@ -44,7 +44,8 @@ def test_log_tells_of_each_change(http, world):
     entries = http.get(f"{world}/log").json()["entries"]
 
     changes = [each["facts"] for each in entries if each["kind"] == "configured"]
-    assert changes == [{"kind": "processor", "action": "remove", "name": "drift"}]
+    by = {"actor": "ann", "origin": "gateway"}
+    assert changes == [{"kind": "processor", "action": "remove", "name": "drift", **by}]
 
 
 @pytest.mark.parametrize(

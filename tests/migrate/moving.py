@@ -8,7 +8,6 @@ from tests.migrate.storages import opened
 
 from perdure.api.settings import local
 from perdure.api.wiring_lake_migrate import migrated
-from perdure.kernel.view import Decision, Reads
 
 
 def move(source, destination, migration="move", **options):
@@ -38,23 +37,3 @@ async def told(root, world):
 async def listed(root):
     async with opened(root) as storage:
         return await storage.discover()
-
-
-class Overwrite:
-    """Puts a record in the place of whatever is there."""
-
-    once = False
-
-    def __init__(self, record):
-        self.record = record
-
-    @property
-    def stream(self):
-        return self.record.partition
-
-    def reads(self):
-        return Reads(keys=(self.record.key,))
-
-    def decide(self, view, now):
-        view.get(self.record.key)
-        return Decision(None, (self.record,))

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import pytest
 from tests.emulator.harbour import Position
-from tests.migrate.moving import Overwrite, Stopped, listed, move, stopping, told
+from tests.migrate.moving import Stopped, listed, move, stopping, told
 from tests.migrate.storages import SHIPS, killed, opened, rows
+from tests.support.lifecycle import Overwrite
 
 import perdure
 from perdure.api.settings import local

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 from pyiceberg.types import StringType
-from tests.migrate.moving import Overwrite
 from tests.migrate.storages import SHIPS, opened, tree
+from tests.support.lifecycle import Overwrite
 
 import perdure
 from perdure.api.settings import local

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests.runtime.harness import Place, fresh_app
-from tests.support.lifecycle import LEASE, DyingStore, ended, ending, kinds
+from tests.support.lifecycle import LEASE, DyingStore, Overwrite, ended, ending, kinds
 
 from perdure import Spawn
 from perdure.authority.engine import Authority
@@ -23,6 +23,7 @@ from perdure.kernel.errors import (
 )
 from perdure.kernel.fence import TakeFence
 from perdure.kernel.ids import Holder, Seq
+from perdure.kernel.landing import AUDIT
 from perdure.kernel.records import head_key
 from perdure.kernel.upkeep import Consumer, Required
 from perdure.kernel.view import Decision, Reads
@@ -276,6 +277,9 @@ async def test_a_scheduled_world_that_is_destroyed_never_ticks_again(opening):
         await h.worlds.create("clockwork", world_id="w", every_ms=60_000)
         await ending(h)
 
+        ref = h.worlds.ref("w")
+        seq = (await h.worlds.log("w"))[-1].seq
+        await h.authority.execute(Overwrite(Consumer(partition=ref.partition, name=AUDIT, seq=seq)))
         h.clock.advance(600_000)
         due = await h.due(h.ticker("bob"))
 

@@ -9,8 +9,8 @@ from tests.runtime.harness import Fuel, Place, fresh_app, no_pause, tokens
 
 from perdure import App, Component, Despawn, Spawn
 from perdure.kernel.errors import FenceHeld, NotFound, StaleWriter
-from perdure.kernel.ids import Holder, RunId, WorldId
-from perdure.kernel.records import Fence, head_key, world_key
+from perdure.kernel.ids import NO_TICK, Holder, RunId, WorldId
+from perdure.kernel.records import Ancestor, Fence, head_key, world_key
 from perdure.kernel.view import Decision, Reads
 from perdure.runtime.resume import resume
 from perdure.runtime.run import run_ticks
@@ -106,6 +106,8 @@ async def test_what_never_existed_is_not_found(opening):
             await resume(h.ticker(), h.worlds.ref("absent"))
 
 
+LOST = Ancestor(world=WorldId("lost"), run=RunId("lost"), up_to=NO_TICK)
+
 REFUSALS = [
     ("world_destroyed", {}, {"status": "destroyed"}),
     ("world_closing", {}, {"status": "closing"}),
@@ -118,7 +120,7 @@ REFUSALS = [
     ("missing_run", {"run": RunId("01890000-0000-4000-8000-000000000000")}, {}),
     ("missing_run", {"run": RunId("yesterday")}, {}),
     ("wrong_app", {"app": "another"}, {}),
-    ("corrupt_lineage", {"parent": WorldId("lost")}, {}),
+    ("corrupt_lineage", {"parent": WorldId("lost"), "lineage": (LOST,)}, {}),
 ]
 
 

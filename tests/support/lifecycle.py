@@ -16,7 +16,7 @@ from perdure import App
 from perdure.authority.memory import Crashed
 from perdure.kernel.caller import LOCAL
 from perdure.kernel.commit import Commit
-from perdure.kernel.view import Reads, View
+from perdure.kernel.view import Decision, Reads, View
 from perdure.lake.objects import LocalObjects
 from perdure.runtime.close import Destroyed, destroy
 from perdure.runtime.private import PrivateGrip, private_world
@@ -130,3 +130,23 @@ def private(
 async def kinds(h: Harness, world: str = "w") -> list[str]:
     """Return the kinds of a world's log entries."""
     return [entry.kind for entry in await h.worlds.log(world, limit=1_000)]
+
+
+class Overwrite:
+    """Puts a record in the place of whatever is there."""
+
+    once = False
+
+    def __init__(self, record):
+        self.record = record
+
+    @property
+    def stream(self):
+        return self.record.partition
+
+    def reads(self):
+        return Reads(keys=(self.record.key,))
+
+    def decide(self, view, now):
+        view.get(self.record.key)
+        return Decision(None, (self.record,))

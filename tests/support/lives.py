@@ -52,9 +52,6 @@ OFFERED = 22
 ANN = Caller("ann", "gateway", Allowance(units=UNITS, window_ms=10**12))
 
 
-limits.CHECKPOINT_TICKS = 4  # a past of a few ticks has something to be trimmed
-
-
 def say(*words: object) -> None:
     print(*words, flush=True)  # noqa: T201
 
@@ -176,7 +173,7 @@ async def keep(storage: Storage) -> None:
     later = Instant(storage.now() + 2 * GRACE_MS)
     trimming = Trimming(means.authority, means.objects, landing.storage, lambda: later, 4)
     trimmed, _ = await trimming.trim(worlds)
-    say("trimmed", trimmed.segments, trimmed.entries)
+    say("trimmed", trimmed.segments, trimmed.archived)
 
 
 async def pay(storage: Storage, name: str) -> None:
@@ -198,6 +195,7 @@ PARTS: dict[str, Callable[..., Awaitable[None]]] = {
 
 
 async def work(root: Path, death: str, part: str, *more: str) -> None:
+    limits.CHECKPOINT_TICKS = 4  # a past of a few ticks has something to be trimmed
     async with opened(root, death) as storage:
         say("begun")
         await PARTS[part](storage, *more)
