@@ -197,8 +197,12 @@ class Lives(RuleBasedStateMachine):
                 life.world.admit(due())
             assert self.paper.stored == before
 
-    @rule(lot=lots, luck=st.lists(st.integers(0, 5), min_size=8, max_size=8))
-    def tick(self, lot, luck):
+    @rule(
+        lot=lots,
+        luck=st.lists(st.integers(0, 5), min_size=8, max_size=8),
+        meanwhile=st.none() | st.sampled_from(NAMES),
+    )
+    def tick(self, lot, luck, meanwhile=None):
         life = self.one(lot)
         if self.refuses(life, life.world.take):
             return
@@ -213,18 +217,30 @@ class Lives(RuleBasedStateMachine):
         fates = dict(zip(sequences, luck, strict=False))
         fail = {each: 1 for each, lot_ in fates.items() if lot_ == 3}
         reject = [each for each, lot_ in fates.items() if lot_ == 4]
-        published = self.paper.ask(life.world.publishing(drained, grip, fail=fail, reject=reject))
+        request = life.world.publishing(drained, grip, fail=fail, reject=reject)
+        if meanwhile is not None:
+            self.paper.ask(SetConsumer(life.ref, meanwhile, required=True))
+        if self.behind(life):
+            before = dict(self.paper.stored)
+            with pytest.raises(ConsumerBehind):
+                self.paper.ask(request)
+            assert self.paper.stored == before
+            return
+        published = self.paper.ask(request)
         life.published += 1
         assert published.manifest.tick == life.published
 
     def behind(self, life):
         """Say whether somebody who must has not read the last tick of the world's own."""
         manifest = self.paper.held(manifest_key(life.ref.partition, Tick(life.published)))
+        return manifest is not None and any(mark < manifest.seq for mark in self.marks(life))
+
+    def marks(self, life):
+        """Return how far each of those who must read the log has come."""
         required = self.paper.held(required_key(life.ref.partition))
-        if manifest is None or required is None:
-            return False
-        marks = [self.paper.held(consumer_key(life.ref.partition, n)) for n in required.names]
-        return any((0 if mark is None else mark.seq) < manifest.seq for mark in marks)
+        names = () if required is None else required.names
+        held = [self.paper.held(consumer_key(life.ref.partition, name)) for name in names]
+        return [0 if mark is None else mark.seq for mark in held]
 
     @rule(lot=lots)
     def tick_until_stopped(self, lot):
@@ -294,22 +310,21 @@ class Lives(RuleBasedStateMachine):
         if not self.refuses(life, lambda: self.paper.ask(request)):
             self.paper.ask(request)
 
-    @rule(lot=lots, means_it=st.integers(0, 2))
-    def begin_to_destroy(self, lot, means_it):
+    @precondition(lambda self: len(self.lives) > 1)
+    @rule(lot=lots, steps=st.integers(0, 3), gives_up=st.booleans())
+    def destroy(self, lot, steps, gives_up):
         life = self.one(lot)
-        if means_it < 2:
+        if not steps:
             return
         close = self.paper.ask(BeginClosing(life.ref, Holder("eve"), LEASE))
         if life.status == "destroyed":
             assert close.is_over
-        else:
-            life.status, life.epoch = "closing", close.epoch
+            return
+        life.status, life.epoch = "closing", close.epoch
+        if steps > 1:
+            self.go_on_to_destroy(life, gives_up)
 
-    @precondition(lambda self: any(life.status == "closing" for life in self.lives))
-    @rule(lot=lots, gives_up=st.booleans())
-    def go_on_to_destroy(self, lot, gives_up):
-        closing = [life for life in self.lives if life.status == "closing"]
-        life = closing[lot % len(closing)]
+    def go_on_to_destroy(self, life, gives_up):
         if gives_up:
             self.paper.ask(LeaveClosing(life.ref, life.epoch))
             stale, next_one = life.epoch, BeginClosing(life.ref, Holder("eve"), LEASE)
@@ -324,6 +339,8 @@ class Lives(RuleBasedStateMachine):
             assert life.world.head.required
         else:
             life.status = "destroyed"
+            last = Seq(life.world.head.seq - 1)
+            assert all(mark >= last for mark in self.marks(life))
 
     @precondition(lambda self: any(life.private for life in self.lives))
     @rule(lot=lots)
@@ -394,7 +411,7 @@ def item_bytes(record):
 
 
 Lives.TestCase.settings = settings(
-    max_examples=60,
+    max_examples=40,
     stateful_step_count=30,
     deadline=None,
     phases=[Phase.generate],
