@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from itertools import count
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.support.logs import PaperAuthority
 from tests.support.paper import Paper
-from tests.support.worldly import Tag, World, due
+from tests.support.told import Life, Told, item_bytes, replaced_holder
+from tests.support.worldly import Tag, due
 
 from perdure.kernel import limits
 from perdure.kernel.capabilities import Configure
@@ -41,59 +42,6 @@ LEASE = 60_000
 WORLDS_MAX, NAMES = 5, ("audit", "hook", "copy")
 FINAL = {"applied", "rejected", "dead_letter"}
 ENDED = {"closing": WorldClosing, "destroyed": WorldDestroyed}
-
-
-class Told(World):
-    """A world that is there already, or made by whoever says so."""
-
-    def __post_init__(self) -> None:
-        """Make nothing."""
-
-
-@dataclass
-class Life:
-    """What the model knows of one world."""
-
-    world: World
-    private: bool = False
-    status: str = "active"
-    published: int = -1
-    begins: int = -1
-    """The last tick that an ancestor published."""
-
-    sequences: dict[str, int] = field(default_factory=dict)
-    """Of every command, inherited ones included, by name."""
-
-    entities: set[int] = field(default_factory=set)
-    fates: dict[str, object] = field(default_factory=dict)
-    """What final statuses said when they were first seen."""
-
-    sent: list = field(default_factory=list)
-    epoch: int | None = None
-    """Of whoever is closing it."""
-
-    @property
-    def ref(self):
-        return self.world.ref
-
-    @property
-    def paper(self):
-        return self.world.paper
-
-    def status_of(self, command):
-        return self.world.status(command)
-
-
-class OnPaper:
-    def __init__(self, paper):
-        self.paper = paper
-
-    async def execute(self, request):
-        return self.paper.ask(request)
-
-
-async def no_pause(_):
-    """Wait for nothing."""
 
 
 lots = st.integers(0, 99)
@@ -279,7 +227,7 @@ class Lives(RuleBasedStateMachine):
         self.lives.append(made)
 
     def forked(self, wish):
-        return asyncio.run(fork(OnPaper(self.paper), wish, pause=no_pause))
+        return asyncio.run(fork(PaperAuthority(self.paper), wish, pause=asyncio.sleep))
 
     @rule(lot=lots, name=st.sampled_from(NAMES), required=st.booleans())
     def set_consumer(self, lot, name, required):
@@ -399,15 +347,6 @@ class Lives(RuleBasedStateMachine):
                 assert not settled & {*range(first, last + 1)}
                 settled |= {*range(first, last + 1)}
         assert previous == head.manifest_digest
-
-
-def replaced_holder(request, holder):
-    """Return an admission of whoever holds a private world."""
-    return type(request)(request.ref, request.batch, None if holder is None else Holder(holder))
-
-
-def item_bytes(record):
-    return len(record.key.partition) + len(record.key.sort) + len(record.body()) + limits.ITEM_BYTES
 
 
 Lives.TestCase.settings = settings(
