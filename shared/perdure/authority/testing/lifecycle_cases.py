@@ -290,4 +290,5 @@ def _world(world: str) -> WorldRef:
 
 
 def _records_of(ref: WorldRef) -> tuple[Key[Any], ...]:
-    return (world_key(ref), head_key(ref.partition), log_key(ref.partition, Seq(1)))
+    first = log_key(ref.partition, Seq(1))
+    return (world_key(ref), head_key(ref.partition), first)
