@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from itertools import count
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.support.logs import PaperAuthority
 from tests.support.paper import Paper
-from tests.support.worldly import Tag, World, due
+from tests.support.told import Life, Told, item_bytes, replaced_holder
+from tests.support.worldly import Tag, due
 
 from perdure.kernel import limits
 from perdure.kernel.capabilities import Configure
@@ -41,59 +42,6 @@ LEASE = 60_000
 WORLDS_MAX, NAMES = 5, ("audit", "hook", "copy")
 FINAL = {"applied", "rejected", "dead_letter"}
 ENDED = {"closing": WorldClosing, "destroyed": WorldDestroyed}
-
-
-class Told(World):
-    """A world that is there already, or made by whoever says so."""
-
-    def __post_init__(self) -> None:
-        """Make nothing."""
-
-
-@dataclass
-class Life:
-    """What the model knows of one world."""
-
-    world: World
-    private: bool = False
-    status: str = "active"
-    published: int = -1
-    begins: int = -1
-    """The last tick that an ancestor published."""
-
-    sequences: dict[str, int] = field(default_factory=dict)
-    """Of every command, inherited ones included, by name."""
-
-    entities: set[int] = field(default_factory=set)
-    fates: dict[str, object] = field(default_factory=dict)
-    """What final statuses said when they were first seen."""
-
-    sent: list = field(default_factory=list)
-    epoch: int | None = None
-    """Of whoever is closing it."""
-
-    @property
-    def ref(self):
-        return self.world.ref
-
-    @property
-    def paper(self):
-        return self.world.paper
-
-    def status_of(self, command):
-        return self.world.status(command)
-
-
-class OnPaper:
-    def __init__(self, paper):
-        self.paper = paper
-
-    async def execute(self, request):
-        return self.paper.ask(request)
-
-
-async def no_pause(_):
-    """Wait for nothing."""
 
 
 lots = st.integers(0, 99)
@@ -197,8 +145,12 @@ class Lives(RuleBasedStateMachine):
                 life.world.admit(due())
             assert self.paper.stored == before
 
-    @rule(lot=lots, luck=st.lists(st.integers(0, 5), min_size=8, max_size=8))
-    def tick(self, lot, luck):
+    @rule(
+        lot=lots,
+        luck=st.lists(st.integers(0, 5), min_size=8, max_size=8),
+        meanwhile=st.none() | st.sampled_from(NAMES),
+    )
+    def tick(self, lot, luck, meanwhile=None):
         life = self.one(lot)
         if self.refuses(life, life.world.take):
             return
@@ -213,18 +165,30 @@ class Lives(RuleBasedStateMachine):
         fates = dict(zip(sequences, luck, strict=False))
         fail = {each: 1 for each, lot_ in fates.items() if lot_ == 3}
         reject = [each for each, lot_ in fates.items() if lot_ == 4]
-        published = self.paper.ask(life.world.publishing(drained, grip, fail=fail, reject=reject))
+        request = life.world.publishing(drained, grip, fail=fail, reject=reject)
+        if meanwhile is not None:
+            self.paper.ask(SetConsumer(life.ref, meanwhile, required=True))
+        if self.behind(life):
+            before = dict(self.paper.stored)
+            with pytest.raises(ConsumerBehind):
+                self.paper.ask(request)
+            assert self.paper.stored == before
+            return
+        published = self.paper.ask(request)
         life.published += 1
         assert published.manifest.tick == life.published
 
     def behind(self, life):
         """Say whether somebody who must has not read the last tick of the world's own."""
         manifest = self.paper.held(manifest_key(life.ref.partition, Tick(life.published)))
+        return manifest is not None and any(mark < manifest.seq for mark in self.marks(life))
+
+    def marks(self, life):
+        """Return how far each of those who must read the log has come."""
         required = self.paper.held(required_key(life.ref.partition))
-        if manifest is None or required is None:
-            return False
-        marks = [self.paper.held(consumer_key(life.ref.partition, n)) for n in required.names]
-        return any((0 if mark is None else mark.seq) < manifest.seq for mark in marks)
+        names = () if required is None else required.names
+        held = [self.paper.held(consumer_key(life.ref.partition, name)) for name in names]
+        return [0 if mark is None else mark.seq for mark in held]
 
     @rule(lot=lots)
     def tick_until_stopped(self, lot):
@@ -263,7 +227,7 @@ class Lives(RuleBasedStateMachine):
         self.lives.append(made)
 
     def forked(self, wish):
-        return asyncio.run(fork(OnPaper(self.paper), wish, pause=no_pause))
+        return asyncio.run(fork(PaperAuthority(self.paper), wish, pause=asyncio.sleep))
 
     @rule(lot=lots, name=st.sampled_from(NAMES), required=st.booleans())
     def set_consumer(self, lot, name, required):
@@ -294,22 +258,21 @@ class Lives(RuleBasedStateMachine):
         if not self.refuses(life, lambda: self.paper.ask(request)):
             self.paper.ask(request)
 
-    @rule(lot=lots, means_it=st.integers(0, 2))
-    def begin_to_destroy(self, lot, means_it):
+    @precondition(lambda self: len(self.lives) > 1)
+    @rule(lot=lots, steps=st.integers(0, 3), gives_up=st.booleans())
+    def destroy(self, lot, steps, gives_up):
         life = self.one(lot)
-        if means_it < 2:
+        if not steps:
             return
         close = self.paper.ask(BeginClosing(life.ref, Holder("eve"), LEASE))
         if life.status == "destroyed":
             assert close.is_over
-        else:
-            life.status, life.epoch = "closing", close.epoch
+            return
+        life.status, life.epoch = "closing", close.epoch
+        if steps > 1:
+            self.go_on_to_destroy(life, gives_up)
 
-    @precondition(lambda self: any(life.status == "closing" for life in self.lives))
-    @rule(lot=lots, gives_up=st.booleans())
-    def go_on_to_destroy(self, lot, gives_up):
-        closing = [life for life in self.lives if life.status == "closing"]
-        life = closing[lot % len(closing)]
+    def go_on_to_destroy(self, life, gives_up):
         if gives_up:
             self.paper.ask(LeaveClosing(life.ref, life.epoch))
             stale, next_one = life.epoch, BeginClosing(life.ref, Holder("eve"), LEASE)
@@ -324,6 +287,8 @@ class Lives(RuleBasedStateMachine):
             assert life.world.head.required
         else:
             life.status = "destroyed"
+            last = Seq(life.world.head.seq - 1)
+            assert all(mark >= last for mark in self.marks(life))
 
     @precondition(lambda self: any(life.private for life in self.lives))
     @rule(lot=lots)
@@ -384,17 +349,8 @@ class Lives(RuleBasedStateMachine):
         assert previous == head.manifest_digest
 
 
-def replaced_holder(request, holder):
-    """Return an admission of whoever holds a private world."""
-    return type(request)(request.ref, request.batch, None if holder is None else Holder(holder))
-
-
-def item_bytes(record):
-    return len(record.key.partition) + len(record.key.sort) + len(record.body()) + limits.ITEM_BYTES
-
-
 Lives.TestCase.settings = settings(
-    max_examples=60,
+    max_examples=40,
     stateful_step_count=30,
     deadline=None,
     phases=[Phase.generate],
