@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.api.settings import local, settings
+from perdure.api.settings import local, place, settings
 from perdure.api.wiring import catalog_path, run_id
 from perdure.kernel.errors import InvalidId, InvalidValue
 from perdure.kernel.ids import Instant, Token
@@ -91,6 +91,18 @@ def test_credentials_are_no_part_of_a_storage_and_are_not_repeated():
         settings({"PERDURE_STORAGE": "s3://key:hunter2@lake/worlds"})
 
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.lifecycle
+@pytest.mark.parametrize("namespace", ["..", ".", "../team", "a/b", "", "a\nb"])
+@pytest.mark.parametrize("as_uri", [True, False])
+def test_no_namespace_leads_out_of_its_storage(tmp_path, monkeypatch, namespace, as_uri):
+    where = tmp_path.as_uri() if as_uri else str(tmp_path)
+    monkeypatch.setenv("PERDURE_NAMESPACE", namespace)
+
+    for said in (namespace, None):
+        with pytest.raises(InvalidId):
+            place(where, namespace=said)
 
 
 def test_settings_are_read_back_from_what_they_spell(tmp_path):

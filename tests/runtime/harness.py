@@ -140,7 +140,8 @@ class Harness:
         return [hint for shard in shards for hint in shard]
 
     async def due(self, ticker: Ticker):
-        return await run_due(ticker, deadline=Instant(self.clock.time + 600_000))
+        storage, deadline = StorageId("storage"), Instant(self.clock.time + 600_000)
+        return await run_due(ticker, storage, deadline=deadline)
 
 
 def harness(directory: Any, app: App | None = None, store: Any = None) -> Harness:

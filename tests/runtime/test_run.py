@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.runtime.harness import Place, harness
+from tests.runtime.harness import Place, harness, runs
 
 from perdure import Spawn
-from perdure.kernel.ids import Instant, Seq
+from perdure.kernel.ids import Instant, Seq, StorageId
 from perdure.kernel.landing import AUDIT
 from perdure.kernel.upkeep import Consumer
-from perdure.runtime.run import run_ticks
+from perdure.runtime.run import run_due, run_ticks
+from perdure.runtime.worlds import Worlds
 
 
 async def test_the_same_run_asked_for_twice_leads_to_the_same_tick(tmp_path):
@@ -33,6 +34,22 @@ async def test_runs_of_one_process_take_their_turns(tmp_path):
 
     assert [each.published_tick for each in ran] == [5, 5, 7]
     assert sum(each.ticks for each in ran) == 8
+
+
+async def test_worlds_of_another_storage_of_the_table_are_left_to_its_own_schedule(tmp_path):
+    ours, other = harness(tmp_path), StorageId("other")
+    neighbour = Worlds(
+        ours.authority, other, ours.app.registry, new_token=ours.new_token, new_run=runs()
+    )
+    await neighbour.create("clockwork", world_id="w", every_ms=60_000)
+    ours.clock.advance(60_000)
+
+    mine = await ours.due(ours.ticker())
+    deadline = Instant(ours.clock.time + 600_000)
+    own = await run_due(ours.ticker("bob"), other, deadline=deadline)
+
+    assert (mine.ticked, mine.failed) == ((), ())
+    assert [report.tick for report in own.ticked] == [0]
 
 
 async def test_a_scheduled_world_ticks_when_its_time_has_come_and_once(tmp_path):

@@ -150,10 +150,14 @@ def _normal(uri: str) -> str:
 
 
 def local(root: Path, *, app: str | None = None, namespace: str | None = None) -> Settings:
-    """Return the settings of a storage in a local directory; the rest from the environment."""
+    """Return the settings of a storage in a local directory; the rest from the environment.
+
+    Raises: InvalidId for a namespace that is no plain name.
+    """
+    chosen = os.environ.get(NAMESPACE, NAMESPACE_DEFAULT) if namespace is None else namespace
     return Settings(
         uri=root.expanduser().resolve().as_uri(),
-        namespace=namespace or os.environ.get(NAMESPACE, NAMESPACE_DEFAULT),
+        namespace=checked_id(chosen, what=NAMESPACE),
         app=app or os.environ.get(APP, APP_DEFAULT),
     )
 

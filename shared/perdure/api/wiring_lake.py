@@ -135,7 +135,7 @@ class LakePorts:
 
     async def run_due(self, *, ms: int) -> DueRan:
         """Tick every world whose time has come, for at most ``ms``."""
-        done = await run_due(self._ticker, deadline=_deadline(ms))
+        done = await run_due(self._ticker, self.settings.storage, deadline=_deadline(ms))
         failed = tuple(f"{ref.world}: {error.code}" for ref, error in done.failed)
         return DueRan(len(done.ticked), failed, len(done.retired))
 

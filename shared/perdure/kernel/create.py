@@ -148,8 +148,8 @@ class Identity:
             )
         if claim is not None:
             raise NameTaken(
-                expected=f"a name no other world has; {self.name!r} is free in this storage",
-                found=f"world {claim.world!r} of that name",
+                expected=f"name {self.name!r} to be free in this storage",
+                found=f"world {claim.world!r}, which has it",
             )
         return None
 

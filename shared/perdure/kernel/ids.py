@@ -52,6 +52,8 @@ def checked_id(text: str, *, what: str, bytes_max: int = limits.ID_BYTES_MAX) ->
             expected=f"{what} without '/' and control characters",
             found=f"{found.group()!r} at position {found.start()}",
         )
+    if text in {".", ".."}:  # no path of a URL or of a directory leads there
+        raise InvalidId(expected=f"{what} other than '.' and '..'", found=repr(text))
     size = len(text.encode())
     if not 1 <= size <= bytes_max:
         raise InvalidId(expected=f"{what} of 1 to {bytes_max} bytes", found=f"{size} bytes")

@@ -8,7 +8,7 @@ from typing import Final
 from perdure.kernel.create import Describe
 from perdure.kernel.errors import ConsumerBehind, Invalid, PerdureError
 from perdure.kernel.fence import Grip
-from perdure.kernel.ids import NO_TICK, Instant, Tick
+from perdure.kernel.ids import NO_TICK, Instant, StorageId, Tick
 from perdure.kernel.limits import TICK_MAX
 from perdure.kernel.places import WAKE_SHARDS, WorldRef
 from perdure.kernel.rest import ReadAgenda, Rest, Wakes
@@ -156,10 +156,11 @@ class Round:
     """Private worlds whose holder had died."""
 
 
-async def run_due(ticker: Ticker, *, deadline: Instant) -> Round:
-    """Tick every world whose schedule is due, and name the worlds whose rows wait to land.
+async def run_due(ticker: Ticker, storage: StorageId, *, deadline: Instant) -> Round:
+    """Tick every world of a storage whose schedule is due, and name the worlds whose rows wait to land.
 
-    Private worlds that have outlived their holder are retired.
+    Private worlds that have outlived their holder are retired. A table may hold the hints of
+    other storages, too: their rows belong elsewhere, so they are left to their own.
     A world that fails is reported and stays due; the others go on. A duplicate of this call
     does nothing twice: each tick serves one time of its world's schedule.
     """
@@ -173,6 +174,8 @@ async def run_due(ticker: Ticker, *, deadline: Instant) -> Round:
             if ticker.means.now() + TICK_RESERVE_MS >= deadline:
                 return Round(tuple(ticked), tuple(unlanded), tuple(failed), tuple(retired))
             ref = WorldRef(hint.storage, hint.world)
+            if ref.storage != storage:
+                continue
             agenda = await execute(ReadAgenda(ref))
             if agenda.unlanded:
                 unlanded.append(ref)
