@@ -20,12 +20,12 @@ from perdure.kernel.errors import (
 from perdure.kernel.ids import NO_TICK, Holder, Instant, Partition, Seq, checked_id
 from perdure.kernel.landing import landing_start
 from perdure.kernel.places import WorldRef, after
-from perdure.kernel.private import check_holder
 from perdure.kernel.records import Head, head_key, manifest_key, world_key
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.upkeep import Consumer, Required, consumer_key, required_key
 from perdure.kernel.view import Decision, Range, Reads, Removed, View, Write
 from perdure.kernel.wake import UNREAD_MS, active_head, appended, existing_head, woken
+from perdure.kernel.writers import check_holder
 
 OWN: Final = frozenset({"audit", "landing"})
 """Consumers that belong to the storage: they can be required, and nobody else moves them."""
