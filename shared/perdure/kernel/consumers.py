@@ -133,6 +133,7 @@ class Acknowledge(WorldRequest):
 
     name: str
     seq: Seq
+    by: Caller = LOCAL
 
     @property
     def stream(self) -> Partition:

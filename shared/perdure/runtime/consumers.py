@@ -54,14 +54,16 @@ class Consumers:
         request = RemoveConsumer(self._ref(world), name, by, holder)
         await self.authority.execute(request.checked())
 
-    async def acknowledge(self, world: str, name: str, seq: int) -> ConsumerInfo:
+    async def acknowledge(
+        self, world: str, name: str, seq: int, *, by: Caller = LOCAL
+    ) -> ConsumerInfo:
         """Say that a reader has read up to ``seq``.
 
         Raises: NotFound, Conflict for going back, OutOfRange for going beyond the log.
         """
         if not 0 <= seq <= limits.INTEGER_MAX:
             raise OutOfRange(expected="a seq of the log, or 0", found=shown(seq))
-        request = Acknowledge(self._ref(world), name, Seq(seq))
+        request = Acknowledge(self._ref(world), name, Seq(seq), by)
         return await self.authority.execute(request.checked())
 
     def _ref(self, world: str) -> WorldRef:
