@@ -124,6 +124,18 @@ def test_creating_a_world_costs_more_than_a_command(rig, quota):
     refused(ann("POST", "/v1/worlds", {"name": "two"}), 429, "quota_exceeded")
 
 
+def test_acknowledging_is_paid_for_once(rig, harbour, quota):
+    quota(2, role="operator")
+    ann, hook = rig.as_("operator"), "/v1/worlds/harbour/consumers/hook"
+    ann("PUT", hook, {})
+
+    statuses = [ann("POST", hook, {"seq": 1}).status for _ in range(3)]
+    reply = ann("POST", hook, {"seq": 2})
+
+    assert statuses == [200] * 3
+    refused(reply, 429, "quota_exceeded")
+
+
 def test_zero_is_no_quota(rig, harbour, quota):
     quota(0)
 

@@ -272,8 +272,8 @@ def test_token_outlives_a_restart_on_another_port(tmp_path):
         assert running.http.get("/v1/worlds", headers=made).status_code == 200
 
 
-def test_ticks_and_landing_are_paid_for_before_they_begin(tmp_path, monkeypatch):
-    monkeypatch.setenv("PERDURE_QUOTA_OPERATOR", "20")
+def test_work_of_many_commits_is_paid_for_before_it_begins(tmp_path, monkeypatch):
+    monkeypatch.setenv("PERDURE_QUOTA_OPERATOR", "30")
     monkeypatch.setenv("PERDURE_QUOTA_WINDOW_MS", str(10**12))
     with deployed(tmp_path / "root") as running:
         running.http.post("/v1/worlds", json={"name": "reef", "world_id": "reef"})
@@ -284,14 +284,16 @@ def test_ticks_and_landing_are_paid_for_before_they_begin(tmp_path, monkeypatch)
             for path, body in (
                 ("/v1/worlds/reef/tick", {"ticks": 1}),
                 ("/v1/land", {}),
+                ("/v1/trim", {}),
                 ("/v1/worlds/reef/tick", {"ticks": 1}),
                 ("/v1/land", {}),
+                ("/v1/trim", {}),
             )
         ]
         world = running.http.get("/v1/worlds/reef").json()
 
-    assert [each.status_code for each in asked] == [200, 200, 429, 429]
-    assert {each.json()["code"] for each in asked[2:]} == {"quota_exceeded"}
+    assert [each.status_code for each in asked] == [200] * 3 + [429] * 3
+    assert {each.json()["code"] for each in asked[3:]} == {"quota_exceeded"}
     assert world["published_tick"] == 0
 
 

@@ -107,7 +107,7 @@ def test_its_holder_keeps_the_fence_after_a_tick_and_cannot_let_go():
 
 def test_its_holder_keeps_it_while_a_required_consumer_is_behind():
     world = Private()
-    world.paper.ask(SetConsumer(WORLD, "auditor", required=True).checked())
+    world.paper.ask(SetConsumer(WORLD, "auditor", required=True, holder=Holder("ann")).checked())
     world.paper.ask(world.publishing(world.drain(), world.take("ann")))
     later(world, LEASE - 1)
 

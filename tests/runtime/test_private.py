@@ -55,6 +55,12 @@ async def test_a_workflow_leaves_evidence_that_everybody_reads_and_nobody_change
             outside = await storage.world("p")
             with pytest.raises(NotPermitted):
                 await outside.submit([Spawn(Sight(x=5))])
+            with pytest.raises(NotPermitted):
+                await outside.set_consumer("hook", required=True)
+            await world.set_consumer("hook", required=True)
+            await world.remove_consumer("hook")
+            with pytest.raises(NotPermitted):
+                await outside.cancel_all("all")
             with pytest.raises(NotResumable):
                 await outside.run(ticks=1)
         after = await storage.discover()
@@ -90,6 +96,32 @@ async def test_nobody_but_its_holder_writes_it_on_any_store(opening):
 
         assert await h.worlds.describe("p") == before
         assert (before.published_tick, before.epoch) == (1, 1)
+
+
+async def test_nobody_but_its_holder_cancels_in_it_or_makes_it_wait_on_any_store(opening):
+    async with opening() as h, private(h) as grip:
+        worlds, bob = h.worlds, Holder("bob")
+        await worlds.submit("p", [Spawn(Place(x=1, y=2))] * 2, batch_id="b", holder=grip.holder)
+        before = await worlds.describe("p")
+
+        for act in (
+            worlds.cancel("p", "b.0"),
+            worlds.cancel_all("p", "r", holder=bob),
+            worlds.consumers.set("p", "hook", required=True),
+            worlds.consumers.set("p", "hook", holder=bob),
+            worlds.consumers.remove("p", "hook"),
+        ):
+            with pytest.raises(NotPermitted):
+                await act
+        untouched = await worlds.describe("p")
+
+        await worlds.cancel("p", "b.0", holder=grip.holder)
+        await worlds.consumers.set("p", "hook", required=True, holder=grip.holder)
+        await worlds.consumers.remove("p", "hook", holder=grip.holder)
+        await worlds.cancel_all("p", "r", holder=grip.holder)
+
+        assert untouched == before
+        assert (await worlds.describe("p")).pending_commands == 0
 
 
 async def test_what_the_block_raises_comes_out_and_the_world_is_retired(opening):

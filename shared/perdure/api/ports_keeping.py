@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from perdure.kernel.caller import Caller
 from perdure.kernel.ids import Tick
 
 
@@ -72,6 +73,8 @@ class Pruned:
 class TrimPorts(Protocol):
     """What trimming needs."""
 
-    async def trim_all(self, *, grace_ms: int, dry_run: bool, after: str | None, ms: int) -> Pruned:
+    async def trim_all(
+        self, *, grace_ms: int, dry_run: bool, after: str | None, ms: int, by: Caller
+    ) -> Pruned:
         """Trim the worlds behind ``after``, for about ``ms``, at least one."""
         ...

@@ -38,9 +38,11 @@ async def remove_consumer(api: Api, world: str, name: str, request: Request) -> 
 
 
 @route("POST", ONE, operation="acknowledge_consumer", reply=Consumer)
-async def acknowledge(api: Api, world: str, name: str, body: models.Acknowledge) -> dict[str, Any]:
+async def acknowledge(
+    api: Api, world: str, name: str, body: models.Acknowledge, request: Request
+) -> dict[str, Any]:
     """Say how far a consumer has read the log. The same again changes nothing."""
-    return asdict(await api.worlds.consumers.acknowledge(world, name, body.seq))
+    return asdict(await api.worlds.consumers.acknowledge(world, name, body.seq, by=request.by))
 
 
 ROUTES: Final[tuple[Route[Any], ...]] = (

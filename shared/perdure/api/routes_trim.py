@@ -24,6 +24,7 @@ async def trim(ports: TrimPorts, body: models_trim.Trim, request: Request) -> di
         dry_run=body.dry_run,
         after=body.after,
         ms=time_left(request.remaining_ms),
+        by=request.by,
     )
     done = pruned.trimmed
     return {

@@ -189,8 +189,11 @@ class LakePorts:
         found = await self._all_worlds()
         return await self._landed(found, found, until)
 
-    async def trim_all(self, *, grace_ms: int, dry_run: bool, after: str | None, ms: int) -> Pruned:
+    async def trim_all(
+        self, *, grace_ms: int, dry_run: bool, after: str | None, ms: int, by: Caller
+    ) -> Pruned:
         """Trim the worlds behind ``after``, for about ``ms``, at least one."""
+        await self._paid(by)
         until = _deadline(ms)
         found = await self._all_worlds(after)
         trimmed, rest = await self._trim(found, grace_ms, until, dry_run=dry_run)

@@ -22,7 +22,6 @@ from perdure.kernel.ids import (
 )
 from perdure.kernel.pages import Page, PageEntry, page_key
 from perdure.kernel.places import PageName
-from perdure.kernel.private import check_holder, check_mode
 from perdure.kernel.records import (
     BatchKey,
     CommandKey,
@@ -35,6 +34,7 @@ from perdure.kernel.records import (
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.view import Decision, Key, Reads, View, Write
 from perdure.kernel.wake import UNREAD_MS, active_head, appended, woken
+from perdure.kernel.writers import check_holder, check_mode
 
 
 class Receipt(NamedTuple):

@@ -10,12 +10,12 @@ from perdure.kernel.canonical import digest
 from perdure.kernel.errors import Conflict, NotCancellable
 from perdure.kernel.ids import CommandId, Holder, Instant, Sequence, checked_id
 from perdure.kernel.pages import Page, PageEntry, page_key
-from perdure.kernel.private import check_holder
 from perdure.kernel.records import Cancelled, RequestKey, cancelled_key, head_key, request_key
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.status import Place, entry_of, placed, standing
 from perdure.kernel.view import Decision, Reads, Removed, View, Write
 from perdure.kernel.wake import UNREAD_MS, active_head, appended, woken
+from perdure.kernel.writers import check_holder
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from perdure.kernel.errors import (
     TooLarge,
     WorldClosing,
 )
-from perdure.kernel.ids import NO_TICK, Instant, Partition, Seq, checked_id
+from perdure.kernel.ids import NO_TICK, Holder, Instant, Partition, Seq, checked_id
 from perdure.kernel.landing import landing_start
 from perdure.kernel.places import WorldRef, after
 from perdure.kernel.records import Head, head_key, manifest_key, world_key
@@ -25,6 +25,7 @@ from perdure.kernel.request import WorldRequest
 from perdure.kernel.upkeep import Consumer, Required, consumer_key, required_key
 from perdure.kernel.view import Decision, Range, Reads, Removed, View, Write
 from perdure.kernel.wake import UNREAD_MS, active_head, appended, existing_head, woken
+from perdure.kernel.writers import check_holder
 
 OWN: Final = frozenset({"audit", "landing"})
 """Consumers that belong to the storage: they can be required, and nobody else moves them."""
@@ -50,6 +51,8 @@ class SetConsumer(WorldRequest):
     name: str
     required: bool
     by: Caller = LOCAL
+    holder: Holder | None = None
+    """Who asks, as the fence of a private world knows it."""
 
     def checked(self) -> SetConsumer:
         """Return self if the name is well formed. Raises InvalidId."""
@@ -62,6 +65,7 @@ class SetConsumer(WorldRequest):
     def decide(self, view: View, now: Instant) -> Decision[ConsumerInfo]:
         world = self.ref.partition
         head = active_head(view, self.ref)
+        check_holder(head, self.holder)
         known = view.get(consumer_key(world, self.name))
         names = _required(view, world)
         wanted = _named(names, self.name, required=self.required)
@@ -92,6 +96,8 @@ class RemoveConsumer(WorldRequest):
 
     name: str
     by: Caller = LOCAL
+    holder: Holder | None = None
+    """Who asks, as the fence of a private world knows it."""
 
     def checked(self) -> RemoveConsumer:
         """Return self if it may be removed. Raises InvalidId, Invalid."""
@@ -105,6 +111,7 @@ class RemoveConsumer(WorldRequest):
         world = self.ref.partition
         try:
             head = active_head(view, self.ref)
+            check_holder(head, self.holder)
         except WorldClosing:
             head = existing_head(view, self.ref)
         key = consumer_key(world, self.name)
@@ -126,6 +133,7 @@ class Acknowledge(WorldRequest):
 
     name: str
     seq: Seq
+    by: Caller = LOCAL
 
     @property
     def stream(self) -> Partition:

@@ -32,7 +32,6 @@ from perdure.kernel.ids import (
 )
 from perdure.kernel.lineage import partition_of
 from perdure.kernel.places import WorldRef, after, catalog_partition
-from perdure.kernel.private import check_mode, is_private
 from perdure.kernel.records import (
     Fence,
     Head,
@@ -49,6 +48,7 @@ from perdure.kernel.request import WorldRequest
 from perdure.kernel.upkeep import Schedule
 from perdure.kernel.view import Decision, Key, Range, Reads, View, Write
 from perdure.kernel.wake import UNREAD_MS, appended, woken
+from perdure.kernel.writers import check_mode, is_private
 
 EVERY_MS_MIN = 1_000
 EVERY_MS_MAX = 31 * 24 * 60 * 60 * 1_000

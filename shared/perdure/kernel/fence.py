@@ -9,11 +9,11 @@ from perdure.kernel.consumers import check_consumers
 from perdure.kernel.errors import FenceHeld, Invalid, StaleWriter, Stalled
 from perdure.kernel.ids import Epoch, Holder, Instant, Tick, checked_id
 from perdure.kernel.places import WorldRef
-from perdure.kernel.private import check_writer, is_private
 from perdure.kernel.records import Drain, Fence, Head, Probe, head_key
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.view import Decision, Reads, View
 from perdure.kernel.wake import active_head
+from perdure.kernel.writers import check_writer, is_private
 
 STALL_BACKOFF_MS = 60_000
 """A stalled world's fence is taken once a minute, then every two, four, … minutes."""

@@ -7,55 +7,21 @@ the workflow ends, and by the sweeper when its holder has died; it is never resu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal, get_args
+from typing import ClassVar, Literal
 
 from perdure.kernel import limits
 from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.destroy import end_facts, ended
-from perdure.kernel.errors import (
-    Contended,
-    NotPermitted,
-    NotResumable,
-    UnknownWriterMode,
-    shown,
-)
-from perdure.kernel.ids import Holder, Instant, Partition, RunId
+from perdure.kernel.errors import Contended
+from perdure.kernel.ids import Instant, Partition, RunId
 from perdure.kernel.places import WorldRef
-from perdure.kernel.records import Head, World, WriterMode, head_key, world_key
+from perdure.kernel.records import Head, World, head_key, world_key
 from perdure.kernel.view import Decision, Reads, View
 from perdure.kernel.wake import UNREAD_MS, appended, woken
-
-WRITER_MODES: Final[tuple[str, ...]] = get_args(WriterMode)
+from perdure.kernel.writers import is_private
 
 Retired = Literal["tombstone", "destroyed", "untouched"]
 """What became of an id: nothing was there, it was ours, or it is somebody else's."""
-
-
-def check_writer(head: Head, ref: WorldRef, holder: Holder | None) -> None:
-    """Refuse whoever may never write a world. Raises NotResumable, UnknownWriterMode."""
-    check_mode(head.writer_mode)
-    if is_private(head) and holder != head.fence.holder:
-        raise NotResumable(
-            expected=f"the first holder of private world {ref.world!r}", found="another writer"
-        )
-
-
-def check_holder(head: Head, holder: Holder | None) -> None:
-    """Hold what changes a private world to its holder. Raises NotPermitted."""
-    if is_private(head) and (holder is None or holder != head.fence.holder):
-        raise NotPermitted(expected="the holder of a private world's fence", found="another caller")
-
-
-def check_mode(mode: str) -> None:
-    """Refuse a writer mode that this version does not know. Raises UnknownWriterMode."""
-    if mode not in WRITER_MODES:
-        raise UnknownWriterMode(
-            expected=f"a writer mode of {', '.join(WRITER_MODES)}", found=shown(mode)
-        )
-
-
-def is_private(head: Head) -> bool:
-    return head.writer_mode == "cleanup_only"
 
 
 def is_abandoned(head: Head, now: Instant) -> bool:

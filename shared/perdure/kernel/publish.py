@@ -23,7 +23,6 @@ from perdure.kernel.ids import (
 )
 from perdure.kernel.pages import Page, PageEntry, page_key
 from perdure.kernel.places import PageName
-from perdure.kernel.private import is_private
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.records import (
     Drain,
@@ -41,6 +40,7 @@ from perdure.kernel.request import WorldRequest
 from perdure.kernel.upkeep import Schedule, schedule_key
 from perdure.kernel.view import Decision, Reads, Removed, View, Write
 from perdure.kernel.wake import UNREAD_MS, appended, existing_head, woken
+from perdure.kernel.writers import is_private
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from typing import Final
 
 from perdure.kernel.errors import MissingRun, WrongApp, shown
 from perdure.kernel.ids import Holder
-from perdure.kernel.private import check_mode, check_writer
 from perdure.kernel.reading import WorldState
 from perdure.kernel.wake import check_active
+from perdure.kernel.writers import check_mode, check_writer
 
 _UUID_7: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 

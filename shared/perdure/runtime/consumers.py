@@ -14,7 +14,7 @@ from perdure.kernel.consumers import (
     SetConsumer,
 )
 from perdure.kernel.errors import OutOfRange, shown
-from perdure.kernel.ids import Seq, StorageId, WorldId, checked_id
+from perdure.kernel.ids import Holder, Seq, StorageId, WorldId, checked_id
 from perdure.kernel.places import WorldRef
 from perdure.runtime.ports import Executes
 
@@ -31,27 +31,39 @@ class Consumers:
         return list(await self.authority.execute(ListConsumers(self._ref(world))))
 
     async def set(
-        self, world: str, name: str, *, required: bool = False, by: Caller = LOCAL
+        self,
+        world: str,
+        name: str,
+        *,
+        required: bool = False,
+        holder: Holder | None = None,
+        by: Caller = LOCAL,
     ) -> ConsumerInfo:
         """Register a reader; a required one holds the next tick until it has read the last.
 
-        Raises: NotFound, InvalidId, TooLarge, WorldClosing, WorldDestroyed.
+        ``holder`` is who holds the fence of a private world: nobody else may.
+        Raises: NotFound, InvalidId, TooLarge, NotPermitted, WorldClosing, WorldDestroyed.
         """
-        request = SetConsumer(self._ref(world), name, required, by)
+        request = SetConsumer(self._ref(world), name, required, by, holder)
         return await self.authority.execute(request.checked())
 
-    async def remove(self, world: str, name: str, *, by: Caller = LOCAL) -> None:
-        """Forget a reader. Raises: NotFound, Invalid for the storage's own."""
-        await self.authority.execute(RemoveConsumer(self._ref(world), name, by).checked())
+    async def remove(
+        self, world: str, name: str, *, holder: Holder | None = None, by: Caller = LOCAL
+    ) -> None:
+        """Forget a reader. Raises: NotFound, NotPermitted, Invalid for the storage's own."""
+        request = RemoveConsumer(self._ref(world), name, by, holder)
+        await self.authority.execute(request.checked())
 
-    async def acknowledge(self, world: str, name: str, seq: int) -> ConsumerInfo:
+    async def acknowledge(
+        self, world: str, name: str, seq: int, *, by: Caller = LOCAL
+    ) -> ConsumerInfo:
         """Say that a reader has read up to ``seq``.
 
         Raises: NotFound, Conflict for going back, OutOfRange for going beyond the log.
         """
         if not 0 <= seq <= limits.INTEGER_MAX:
             raise OutOfRange(expected="a seq of the log, or 0", found=shown(seq))
-        request = Acknowledge(self._ref(world), name, Seq(seq))
+        request = Acknowledge(self._ref(world), name, Seq(seq), by)
         return await self.authority.execute(request.checked())
 
     def _ref(self, world: str) -> WorldRef:

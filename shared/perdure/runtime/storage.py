@@ -334,11 +334,14 @@ class World:
 
         Raises: InvalidId, TooLarge.
         """
-        return await self.storage.worlds.consumers.set(self.world_id, name, required=required)
+        return await self.storage.worlds.consumers.set(
+            self.world_id, name, required=required, holder=self.holder
+        )
 
     async def remove_consumer(self, name: str) -> None:
         """Forget a reader of the log. Raises Invalid for the storage's own."""
-        await self.storage.worlds.consumers.remove(self.world_id, name)
+        consumers = self.storage.worlds.consumers
+        await consumers.remove(self.world_id, name, holder=self.holder)
 
     async def acknowledge(self, name: str, seq: int) -> ConsumerInfo:
         """Say that a reader has read the log up to ``seq``.
