@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from perdure.authority.store import RevisionConflict
 from perdure.authority.testing.records import (
@@ -289,6 +289,6 @@ def _world(world: str) -> WorldRef:
     return WorldRef(_STORAGE, WorldId(world))
 
 
-def _records_of(ref: WorldRef) -> tuple[Key[object], ...]:
+def _records_of(ref: WorldRef) -> tuple[Key[Any], ...]:
     first = log_key(ref.partition, Seq(1))
     return (world_key(ref), head_key(ref.partition), first)
