@@ -242,7 +242,7 @@ async def test_a_settled_command_that_was_not_due_is_found(tmp_path, monkeypatch
         verified = await kept.verify()
 
     assert ("settled", "manifest 1") in named(verified)
-    assert {kind for kind, _ in named(verified)} <= {"settled", "recomputed", "page"}
+    assert {kind for kind, _ in named(verified)} <= {"settled", "recomputed", "page", "head"}
 
 
 async def test_a_processor_that_is_not_the_same_twice_is_found_tick_by_tick(where):

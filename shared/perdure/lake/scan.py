@@ -18,6 +18,7 @@ from pyiceberg.expressions import (
 from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table
 
+from perdure.kernel.errors import StoreUnavailable
 from perdure.kernel.ids import EntityId, RunId, Tick, Token, WorldId
 from perdure.lake.schema import BASE_COLUMNS
 
@@ -39,8 +40,9 @@ def landed_rows(
     """Return a world's rows of ticks ``first`` to ``last``, both included, in no order.
 
     Only files and row groups that can hold such rows are read, and only the columns of
-    ``schema`` that are not the same in all of them. Raises FileNotFoundError if the
-    snapshot was expired meanwhile.
+    ``schema`` that are not the same in all of them.
+
+    Raises: FileNotFoundError if the snapshot was expired meanwhile; StoreUnavailable.
     """
     wanted = And(
         equal("world_id", world),
@@ -52,7 +54,15 @@ def landed_rows(
     same = {"world_id": world, "run_id": run}
     read = [field for field in schema if field.name not in same]
     scan = table.scan(row_filter=wanted, selected_fields=tuple(field.name for field in read))
-    found = scan.to_arrow()
+    try:
+        found = scan.to_arrow()
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        # A damaged file may raise anything: it is no proof that nothing is there.
+        told = str(error).splitlines() or [type(error).__name__]
+        expected = f"rows of Iceberg table {table.name()[-1]}"
+        raise StoreUnavailable(expected=expected, found=told[0]) from error
     arrays = [
         pa.repeat(pa.scalar(same[field.name]), found.num_rows)
         if field.name in same

@@ -6,7 +6,7 @@ import hashlib
 import re
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,10 +16,11 @@ from perdure.kernel.commit import Commit
 from perdure.kernel.errors import Corrupt, NotFound
 from perdure.kernel.ids import Partition, Seq, Token
 from perdure.kernel.log import LogEntry, log_key
-from perdure.kernel.places import after, number
-from perdure.kernel.trim import Archive, archives_from, trim_key
+from perdure.kernel.places import WorldRef, after, number
+from perdure.kernel.trim import Archive, FindArchives, archives_from, trim_key
 from perdure.kernel.view import Key, R, Range, Reads, Stored, Version, View
 from perdure.lake.objects import ObjectStore
+from perdure.runtime.ports import Executes
 
 BLOCKS_KEPT: Final = 4
 """Archives that a process keeps decoded: a reader of an old log goes through one after another."""
@@ -66,6 +67,15 @@ async def bodies_of(archive: Archive, objects: ObjectStore) -> list[bytes]:
             found=f"{found[:12]}…",
         )
     return zlib.decompress(data).split(b"\n")
+
+
+async def archives_of(authority: Executes, ref: WorldRef) -> AsyncIterator[Archive]:
+    """Yield the archives of a world, in order."""
+    since = Seq(0)
+    while page := await authority.execute(FindArchives(ref, since)):
+        for archive in page:
+            yield archive
+        since = Seq(page[-1].last + 1)
 
 
 class ArchivedStore:

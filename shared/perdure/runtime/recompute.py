@@ -92,8 +92,12 @@ def compared(
 def compared_checkpoint(
     manifest: Manifest, state: WorldState, stored: Mapping[TableId, pa.Table]
 ) -> list[Finding]:
-    """Compare a checkpoint with the state it is of."""
+    """Compare a checkpoint with the state it is of.
+
+    The rows of a tick that changed everybody are its checkpoint too, with those who left.
+    """
     expected = {each.table: each.rows for each in checkpoint(state)}
+    living = {table: rows.filter(rows.column("is_active")) for table, rows in stored.items()}
     return [
         Finding(
             "recomputed",
@@ -101,8 +105,8 @@ def compared_checkpoint(
             difference[0],
             difference[1],
         )
-        for table in sorted(expected.keys() | stored.keys())
-        for difference in [_difference(stored.get(table), expected.get(table))]
+        for table in sorted(expected.keys() | living.keys())
+        for difference in [_difference(living.get(table), expected.get(table))]
         if difference is not None
     ]
 

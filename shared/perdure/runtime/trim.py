@@ -17,7 +17,6 @@ from perdure.kernel.places import WorldRef
 from perdure.kernel.reading import FindManifests, FindWorld, WorldState
 from perdure.kernel.records import Manifest
 from perdure.kernel.trim import (
-    FindArchives,
     FindUnread,
     RecordArchive,
     RecordTrim,
@@ -25,7 +24,7 @@ from perdure.kernel.trim import (
     Trim,
 )
 from perdure.lake.objects import ObjectStore
-from perdure.runtime.archive import Packed, archived
+from perdure.runtime.archive import Packed, archived, archives_of
 from perdure.runtime.findings import inspected
 from perdure.runtime.ports import Executes
 from perdure.runtime.sweep import Swept, sweep
@@ -175,14 +174,8 @@ class _One:
         return listed
 
     async def _archives(self) -> frozenset[str]:
-        names: list[str] = []
-        since = Seq(0)
-        while True:
-            page = await self.trimming.authority.execute(FindArchives(self.ref, since))
-            if not page:
-                return frozenset(names)
-            names += [archive.object for archive in page]
-            since = Seq(page[-1].last + 1)
+        found = archives_of(self.trimming.authority, self.ref)
+        return frozenset([archive.object async for archive in found])
 
     async def _wanted(self, found: WorldState, trim: Trim) -> Trim | None:
         """Return how far segments may go, and which checkpoints stay; None for no further."""

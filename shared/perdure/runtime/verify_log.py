@@ -6,9 +6,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field, replace
 
+from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Partition, Seq
 from perdure.kernel.inspect import INSPECTED_MAX, Held
 from perdure.kernel.log import LogEntry, log_key
+from perdure.kernel.places import WorldRef
+from perdure.lake.objects import ObjectStore
+from perdure.runtime.archive import archives_of, bodies_of
 from perdure.runtime.findings import Finding, inspected
 from perdure.runtime.ports import Executes
 
@@ -81,6 +85,26 @@ async def links(
             yield chain.judged()
     while chain.waiting:
         yield chain.judged()
+
+
+async def checked_archives(
+    authority: Executes, objects: ObjectStore, ref: WorldRef, known: Iterable[Finding]
+) -> list[Finding]:
+    """Read the archives of a log where they lie: a warm process walks what it read before.
+
+    One that ``known`` findings name already is not named again.
+    """
+    told = " ".join(finding.found for finding in known)
+    findings: list[Finding] = []
+    async for archive in archives_of(authority, ref):
+        if archive.object in told:
+            continue
+        try:
+            await bodies_of(archive, objects)
+        except Corrupt as error:
+            where = f"log entries {archive.first} to {archive.last}"
+            findings.append(Finding("log", where, error.expected, error.found))
+    return findings
 
 
 def joined(findings: Iterable[Finding], more: Finding, seq: Seq) -> list[Finding]:

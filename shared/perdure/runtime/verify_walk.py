@@ -20,7 +20,8 @@ from perdure.runtime.plan import Part
 from perdure.runtime.ports import Executes
 from perdure.runtime.recompute import compared, compared_checkpoint, recomputed
 from perdure.runtime.stored import StoredRows
-from perdure.runtime.verify_log import Link, joined, links
+from perdure.runtime.verify_head import Counted, checked_head
+from perdure.runtime.verify_log import Link, checked_archives, joined, links
 from perdure.runtime.verify_open import Open
 from perdure.runtime.verify_pages import checked_pages
 from perdure.runtime.verify_rows import CheckedRows, checked_rows
@@ -37,6 +38,7 @@ class Walk:
     stored: StoredRows
     findings: list[Finding] = field(default_factory=list)
     _open: Open = field(default_factory=Open)
+    _counted: Counted = field(default_factory=Counted)
     _state: WorldState | None = None
     """The world as its stored rows say, after the tick last looked at; None for unknown."""
 
@@ -70,6 +72,7 @@ class Walk:
                 await self._check(part, manifest, trim)
             if manifest is not None:
                 self._open.settle(manifest)
+                self._counted.settle(manifest)
                 self._next_entity_id = manifest.next_in_tick_entity_id
             checked += is_wanted
             if is_wanted and tick < last and not go_on():
@@ -160,6 +163,7 @@ class Walk:
                 self.findings = joined(self.findings, link.finding, link.seq)
         if link.entry is not None:
             self._open.follow(link.entry)
+            self._counted.follow(link.entry)
 
     def _sound(
         self,
@@ -230,7 +234,11 @@ class Walk:
             self._take(self._ahead, is_wanted=True)
         async for link in log:
             self._take(link, is_wanted=True)
+        self.findings += await checked_archives(
+            self.authority, self.stored.objects, self.found.world.ref, self.findings
+        )
         self.findings += await checked_pages(self.authority, self.found, self._open)
+        self.findings += await checked_head(self.authority, self.found, self._counted, self._open)
         recorded = self.found.head.manifest_digest
         if self._digest is not None and self._digest != recorded:
             self.findings.append(
