@@ -176,7 +176,7 @@ async def keep(storage: Storage) -> None:
     later = Instant(storage.now() + 2 * GRACE_MS)
     trimming = Trimming(means.authority, means.objects, landing.storage, lambda: later, 4)
     trimmed, _ = await trimming.trim(worlds)
-    say("trimmed", trimmed.segments, trimmed.entries)
+    say("trimmed", trimmed.segments)
 
 
 async def pay(storage: Storage, name: str) -> None:
