@@ -52,9 +52,6 @@ OFFERED = 22
 ANN = Caller("ann", "gateway", Allowance(units=UNITS, window_ms=10**12))
 
 
-limits.CHECKPOINT_TICKS = 4  # a past of a few ticks has something to be trimmed
-
-
 def say(*words: object) -> None:
     print(*words, flush=True)  # noqa: T201
 
@@ -204,4 +201,5 @@ async def work(root: Path, death: str, part: str, *more: str) -> None:
 
 
 if __name__ == "__main__":
+    limits.CHECKPOINT_TICKS = 4  # a past of a few ticks has something to be trimmed
     asyncio.run(work(Path(sys.argv[1]), *sys.argv[2:]))
