@@ -22,7 +22,7 @@ from perdure.kernel.ids import (
 )
 from perdure.kernel.pages import Page, PageEntry, page_key
 from perdure.kernel.places import PageName
-from perdure.kernel.private import check_holder, check_mode
+from perdure.kernel.private import check_holder
 from perdure.kernel.records import (
     BatchKey,
     CommandKey,
@@ -194,7 +194,6 @@ class Admit(WorldRequest):
 
     def _open_head(self, view: View) -> Head:
         head = active_head(view, self.ref)
-        check_mode(head.writer_mode)
         check_holder(head, self.holder)
         return head
 

@@ -32,6 +32,7 @@ from perdure.kernel.ids import (
 from perdure.kernel.log import log_key
 from perdure.kernel.pages import Page, PageEntry, page_key
 from perdure.kernel.places import PageName, WorldRef, after
+from perdure.kernel.private import check_mode
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.record import Record
 from perdure.kernel.records import Head, World, head_key, world_key
@@ -68,8 +69,8 @@ class Source:
 class FindSource(WorldRequest):
     """Look at a world that is to be forked, and for pages with open commands.
 
-    Raises: NotFound, WorldClosing, WorldDestroyed, WorldMoving, WorldMoved, NotResumable,
-    TooManyPending.
+    Raises: NotFound, WorldClosing, WorldDestroyed, WorldMoving, WorldMoved, UnknownWriterMode,
+    NotResumable, TooManyPending.
     """
 
     @property
@@ -98,6 +99,7 @@ class FindSource(WorldRequest):
 
 def _check_forkable(head: Head, ref: WorldRef) -> None:
     check_active(head, ref)
+    check_mode(head.writer_mode)
     if head.writer_mode != "resumable":
         raise NotResumable(
             expected="a world that others may go on with",
