@@ -33,7 +33,8 @@ from perdure.kernel.migration import (
     StillWorld,
 )
 from perdure.kernel.places import WorldRef, landing_partition
-from perdure.kernel.records import Fence, head_key, world_key
+from perdure.kernel.private import Retire
+from perdure.kernel.records import Fence, head_key, name_key, world_key
 from perdure.kernel.upkeep import Consumer, Schedule
 
 pytestmark = pytest.mark.lifecycle
@@ -310,7 +311,25 @@ def test_activation_meets_no_other_world_of_that_id_or_name(world):
 
     unchanged(world, ActivateWorld(ELSEWHERE, replace(identity, kind="other")), Conflict)
     other = WorldRef(THERE, WorldId("other"))
+    world.paper.put(replace(world.head, partition=other.partition))
     unchanged(world, ActivateWorld(other, replace(identity, world=other.world)), Conflict)
+
+
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_tombstone_claims_no_name_there_either(world, comes_first):
+    tomb = WorldRef(HERE, WorldId("tomb"))
+    world.paper.ask(Retire(tomb, "harbour", RunId("lost")))
+    identity, lost = carried_over(world), world.paper.held(world_key(tomb))
+    records = [CARRIER.carried(record) for record in world.paper.ask(ReadRaw(tomb.partition))]
+    world.paper.ask(imported(*records))
+    there = WorldRef(THERE, tomb.world)
+    requests = [ActivateWorld(ELSEWHERE, identity), ActivateWorld(there, lost)]
+
+    for request in reversed(requests) if comes_first else requests:
+        world.paper.ask(request)
+
+    assert world.paper.ask(Describe(there)).status == "destroyed"
+    assert world.paper.held(name_key(ELSEWHERE.catalog, "harbour")).world == WORLD.world
 
 
 def test_destroyed_world_stays_destroyed(world):

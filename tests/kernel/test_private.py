@@ -9,6 +9,7 @@ from tests.support.paper import Paper
 from tests.support.worldly import WORLD, World, due, later
 
 from perdure.kernel.cancel import Cancel, CancelAll
+from perdure.kernel.capabilities import Configure
 from perdure.kernel.consumers import SetConsumer
 from perdure.kernel.create import CreateWorld
 from perdure.kernel.destroy import BeginClosing
@@ -169,12 +170,20 @@ def test_a_malformed_creation_is_refused(change, refusal):
 
 def test_a_mode_of_a_newer_version_is_read_and_refused_to_every_writer():
     world = World()
+    world.admit(due(), batch="b")
     identity = world.paper.held(world_key(WORLD))
     world.paper.put(replace(identity, writer_mode="shared"))
     world.change(lambda head: replace(head, writer_mode="shared"))
     before = dict(world.paper.stored)
 
-    for request in (TakeFence(WORLD, Holder("ann"), LEASE), world.admission(due())):
+    requests = (
+        TakeFence(WORLD, Holder("ann"), LEASE),
+        world.admission(due()),
+        Cancel(WORLD, CommandId("b.0")),
+        CancelAll(WORLD, "all"),
+        Configure(WORLD, "hook", "add", "log", app="", known=("log",)),
+    )
+    for request in requests:
         with pytest.raises(UnknownWriterMode):
             world.paper.ask(request)
 

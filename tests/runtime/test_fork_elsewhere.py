@@ -156,6 +156,20 @@ async def test_the_same_id_is_the_same_fork_there(two):
         assert there.everything() == before
 
 
+async def test_a_source_of_the_same_id_in_another_storage_is_another_source(two):
+    async with two() as (here, there):
+        await here.harbour()
+        await forked(here, there, pending="drop")
+        await there.worlds.create("buoy", world_id="first")
+        await there.harbour()
+        before = there.everything()
+
+        with pytest.raises(Conflict, match="as a fork of run"):
+            await there.worlds.fork("w", "a child", world_id="child")
+
+        assert there.everything() == before
+
+
 @pytest.mark.parametrize("commit", [1, 2, 3])
 @pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER])
 async def test_whoever_dies_on_the_way_leaves_nothing_that_can_be_seen(two, commit, fault):

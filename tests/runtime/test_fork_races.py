@@ -25,6 +25,7 @@ from perdure.kernel.errors import (
     NotResumable,
     StoreUnavailable,
     TooManyPending,
+    UnknownWriterMode,
     WorldClosing,
     WorldDestroyed,
     WorldMoved,
@@ -237,6 +238,7 @@ async def test_a_store_that_does_not_answer_leaves_no_fork(memory):
         ({"status": "moving"}, WorldMoving),
         ({"status": "moved"}, WorldMoved),
         ({"writer_mode": "cleanup_only"}, NotResumable),
+        ({"writer_mode": "shared"}, UnknownWriterMode),
     ],
 )
 async def test_a_source_that_may_not_be_gone_on_with_is_not_forked(memory, change, refusal):

@@ -34,7 +34,7 @@ from perdure.kernel.records import (
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.view import Decision, Key, Reads, View, Write
 from perdure.kernel.wake import UNREAD_MS, active_head, appended, woken
-from perdure.kernel.writers import check_holder, check_mode
+from perdure.kernel.writers import check_holder
 
 
 class Receipt(NamedTuple):
@@ -194,7 +194,6 @@ class Admit(WorldRequest):
 
     def _open_head(self, view: View) -> Head:
         head = active_head(view, self.ref)
-        check_mode(head.writer_mode)
         check_holder(head, self.holder)
         return head
 

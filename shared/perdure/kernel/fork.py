@@ -10,7 +10,7 @@ from perdure.kernel import ranges
 from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.consumers import OWN
 from perdure.kernel.create import Identity, WorldInfo, described, scheduled
-from perdure.kernel.errors import Conflict
+from perdure.kernel.errors import Conflict, Contended
 from perdure.kernel.fork_source import Copy, Pending
 from perdure.kernel.forked import forked_key, spelled_pages
 from perdure.kernel.ids import NO_TICK, Instant, Partition, RunId, Seq, Tick
@@ -31,6 +31,9 @@ class FindFork:
     """
 
     identity: Identity
+    source_run: RunId
+    """Tells a source from another of its id, in another storage."""
+
     at_tick: Tick | None = None
 
     once: ClassVar[bool] = False
@@ -43,7 +46,7 @@ class FindFork:
         return Reads(keys=self.identity.keys())
 
     def decide(self, view: View, now: Instant) -> Decision[WorldInfo | None]:
-        return Decision(_known(view, self.identity, self.at_tick))
+        return Decision(_known(view, self.identity, self.source_run, self.at_tick))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class Birth:
         return Reads(keys=self.identity.keys())
 
     def decide(self, view: View, now: Instant) -> Decision[WorldInfo]:
-        known = _known(view, self.identity, None)
+        known = _known(view, self.identity, self.copy.world.run, None)
         if known is not None:
             return Decision(known)
         ref, source = self.identity.ref, self.copy.head
@@ -167,13 +170,24 @@ class Birth:
         }
 
 
-def _known(view: View, identity: Identity, at_tick: Tick | None) -> WorldInfo | None:
+def _known(
+    view: View, identity: Identity, source_run: RunId, at_tick: Tick | None
+) -> WorldInfo | None:
     known = identity.known(view)
-    if known is None or at_tick is None:
-        return known
+    if known is None:
+        return None
     entry = view.peek(forked_key(identity.ref.partition))
-    was = None if entry is None else entry.facts.get("tick")
-    if was != at_tick:
+    if entry is None:
+        raise Contended(
+            expected=f"all of world {identity.ref.world!r}", found="a part: its creation is running"
+        )
+    run, was = entry.facts.get("source_run"), entry.facts.get("tick")
+    if run != source_run:
+        raise Conflict(
+            expected=f"world {identity.ref.world!r} as a fork of run {run}",
+            found=f"a source of run {source_run}",
+        )
+    if at_tick not in {None, was}:
         raise Conflict(
             expected=f"world {identity.ref.world!r} as it was forked, at tick {was}",
             found=f"tick {at_tick} asked for",

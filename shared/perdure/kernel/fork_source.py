@@ -39,6 +39,7 @@ from perdure.kernel.request import WorldRequest
 from perdure.kernel.upkeep import required_key
 from perdure.kernel.view import Decision, Key, Range, Reads, View
 from perdure.kernel.wake import check_active
+from perdure.kernel.writers import check_mode
 
 Pending = Literal["copy", "drop"]
 """What becomes of the source's open commands: the fork has them too, or has none."""
@@ -68,8 +69,8 @@ class Source:
 class FindSource(WorldRequest):
     """Look at a world that is to be forked, and for pages with open commands.
 
-    Raises: NotFound, WorldClosing, WorldDestroyed, WorldMoving, WorldMoved, NotResumable,
-    TooManyPending.
+    Raises: NotFound, WorldClosing, WorldDestroyed, WorldMoving, WorldMoved, UnknownWriterMode,
+    NotResumable, TooManyPending.
     """
 
     @property
@@ -98,6 +99,7 @@ class FindSource(WorldRequest):
 
 def _check_forkable(head: Head, ref: WorldRef) -> None:
     check_active(head, ref)
+    check_mode(head.writer_mode)
     if head.writer_mode != "resumable":
         raise NotResumable(
             expected="a world that others may go on with",

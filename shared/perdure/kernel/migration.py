@@ -12,6 +12,7 @@ from perdure.kernel.floor import Floor, check_features, check_run_by, floor_key
 from perdure.kernel.ids import Instant, Partition, StorageId
 from perdure.kernel.landing import CONSUMER, landing_start
 from perdure.kernel.places import WorldRef, after, catalog_partition
+from perdure.kernel.private import is_tombstone
 from perdure.kernel.record import Record
 from perdure.kernel.records import Fence, Head, Name, World, head_key, name_key, world_key
 from perdure.kernel.request import WorldRequest
@@ -348,14 +349,15 @@ class ActivateWorld(WorldRequest):
             if known == arrived:
                 return Decision(None)
             raise Conflict(expected=f"world {arrived.world!r} as it was carried", found=str(known))
-        claim = view.get(name.key)
-        if claim is not None and claim != name:
-            raise Conflict(expected=f"the name {arrived.name!r} free", found=str(claim))
         head = existing_head(view, self.ref)
+        claim = view.get(name.key)
+        if claim not in {None, name} and not is_tombstone(head):
+            raise Conflict(expected=f"the name {arrived.name!r} free", found=str(claim))
+        claims = () if is_tombstone(head) else (name,)
         if head.status == "moving":
             head = replace(head, status="active")
         head, hints = _awaited(view, head, self.ref, now)
-        return Decision(None, (arrived, name, head, *hints))
+        return Decision(None, (arrived, *claims, head, *hints))
 
 
 def _awaited(view: View, head: Head, ref: WorldRef, now: Instant) -> tuple[Head, tuple[Write, ...]]:

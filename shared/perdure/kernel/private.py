@@ -33,6 +33,11 @@ def is_abandoned(head: Head, now: Instant) -> bool:
     return fence.holder is None or not now < fence.until <= now + limits.LEASE_MS_MAX
 
 
+def is_tombstone(head: Head) -> bool:
+    """Say whether a world was destroyed before it was created: it has its id, and no name."""
+    return head.status == "destroyed" and head.seq == 1
+
+
 def retirement_due(head: Head, now: Instant) -> Instant | None:
     """Return when a private world must be looked at: at the end of its holder's lease."""
     if not is_private(head) or head.status not in {"active", "closing"}:

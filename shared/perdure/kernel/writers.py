@@ -22,7 +22,8 @@ def check_writer(head: Head, ref: WorldRef, holder: Holder | None) -> None:
 
 
 def check_holder(head: Head, holder: Holder | None) -> None:
-    """Hold what changes a private world to its holder. Raises NotPermitted."""
+    """Hold what changes a private world to its holder. Raises NotPermitted, UnknownWriterMode."""
+    check_mode(head.writer_mode)
     if is_private(head) and (holder is None or holder != head.fence.holder):
         raise NotPermitted(expected="the holder of a private world's fence", found="another caller")
 

@@ -75,7 +75,7 @@ async def fork(
     """
     source = await authority.execute(FindWorld(wish.source))
     identity = wish.identity(source.world.kind)
-    known = await authority.execute(FindFork(identity, wish.at_tick))
+    known = await authority.execute(FindFork(identity, source.world.run, wish.at_tick))
     if known is not None:
         return known
     copy = await copy_of(authority, wish.source, wish.pending, wish.at_tick, pause=pause)

@@ -30,7 +30,7 @@ async def fork_elsewhere(source: Means, destination: Means, wish: Wish) -> World
     """
     found = await source.authority.execute(FindWorld(wish.source))
     identity = wish.identity(found.world.kind)
-    known = await destination.authority.execute(FindFork(identity, wish.at_tick))
+    known = await destination.authority.execute(FindFork(identity, found.world.run, wish.at_tick))
     if known is not None:
         return known
     copy = await copy_of(
