@@ -82,6 +82,16 @@ def test_a_database_of_someone_else_is_left_as_it_is(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+def test_a_store_that_lost_its_version_is_not_opened(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    run(opened_and_closed(path))
+    with sqlite3.connect(path) as database:
+        database.execute("DELETE FROM meta")
+    database.close()
+
+    assert isinstance(refusal(path), SchemaMismatch)
+
+
 def test_a_newer_schema_is_not_opened(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     run(opened_and_closed(path))

@@ -98,9 +98,15 @@ def _checked(database: sqlite3.Connection, path: Path) -> set[str]:
             expected=f"a store of Perdure at {path}",
             found=f"a database with the tables {', '.join(sorted(tables))[:200]}",
         )
-    (version,) = database.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
-    if version > SCHEMA:
-        raise NewerSchema(expected=f"schema {SCHEMA} or older at {path}", found=f"schema {version}")
+    found = database.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
+    if found is None:
+        raise SchemaMismatch(
+            expected=f"a store of Perdure at {path}", found="one without a version"
+        )
+    if found[0] > SCHEMA:
+        raise NewerSchema(
+            expected=f"schema {SCHEMA} or older at {path}", found=f"schema {found[0]}"
+        )
     return tables
 
 
