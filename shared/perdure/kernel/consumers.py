@@ -45,7 +45,8 @@ class ConsumerInfo:
 class SetConsumer(WorldRequest):
     """Register a reader of a world's log, and say whether the world must wait for it.
 
-    A new one begins at the log's beginning. Asked again it changes nothing.
+    A new one begins at the log's beginning. Asked again it changes nothing. A closing world,
+    too, can be told to wait for one no longer.
     """
 
     name: str
@@ -64,10 +65,10 @@ class SetConsumer(WorldRequest):
 
     def decide(self, view: View, now: Instant) -> Decision[ConsumerInfo]:
         world = self.ref.partition
-        head = active_head(view, self.ref)
-        check_holder(head, self.holder)
-        known = view.get(consumer_key(world, self.name))
         names = _required(view, world)
+        lets_go = self.name in names and not self.required
+        head = _changeable(view, self.ref, self.holder, lets_go=lets_go)
+        known = view.get(consumer_key(world, self.name))
         wanted = _named(names, self.name, required=self.required)
         if len(wanted) > limits.REQUIRED_CONSUMERS_MAX:
             raise TooLarge(
@@ -109,11 +110,7 @@ class RemoveConsumer(WorldRequest):
 
     def decide(self, view: View, now: Instant) -> Decision[None]:
         world = self.ref.partition
-        try:
-            head = active_head(view, self.ref)
-            check_holder(head, self.holder)
-        except WorldClosing:
-            head = existing_head(view, self.ref)
+        head = _changeable(view, self.ref, self.holder, lets_go=True)
         key = consumer_key(world, self.name)
         names = _required(view, world)
         if view.get(key) is None and self.name not in names:
@@ -263,6 +260,18 @@ def checked_name(name: str) -> str:
 
 
 _MOST: Final = limits.CONSUMERS_MAX
+
+
+def _changeable(view: View, ref: WorldRef, holder: Holder | None, *, lets_go: bool) -> Head:
+    """Return the head of a world whose consumers may change. One that is closing lets go only."""
+    try:
+        head = active_head(view, ref)
+    except WorldClosing:
+        if not lets_go:
+            raise
+        return existing_head(view, ref)
+    check_holder(head, holder)
+    return head
 
 
 def _check_not_own(name: str, done: str) -> None:
