@@ -32,6 +32,8 @@ HOUR_MS: Final = 3_600_000
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def token(role: str, actor: str | None, ttl: int, root: Path, *, as_json: bool) -> None:
     """Print a token that `perdure dev` over ROOT accepts."""
+    if ttl == 0:
+        raise click.BadParameter("a token must be good for some time", param_hint="--ttl")
     chosen = existing(local(root))
     named = role if actor is None else checked_id(actor, what="an actor")
     made = issuer(catalog_path(chosen).parent).token(

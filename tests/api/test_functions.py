@@ -20,7 +20,11 @@ import pytest
 from tests.api.rig import Caller, Context, Reply, bearer, spawn
 from tests.support.ministack import account
 
+from perdure.authority import system
 from perdure.authority.dynamodb_wire import table_definition
+from perdure.kernel.errors import StoreUnavailable
+from perdure.kernel.ids import Instant
+from perdure.runtime.project import Projection
 
 ROOT = Path(__file__).parents[2]
 _NUMBERS = count(1)
@@ -280,6 +284,53 @@ def test_the_schedule_prints_the_lag_of_each_consumer_as_a_metric(on_sqlite, cap
     (measured,) = printed[0]["_aws"]["CloudWatchMetrics"]
     assert measured["Namespace"] == "perdure"
     assert {name for one in measured["Dimensions"] for name in one} <= {"consumer", "service"}
+
+
+@pytest.mark.lifecycle
+def test_the_lag_of_a_consumer_that_holds_a_world_is_told_as_long_as_it_does(
+    on_sqlite, environment, capsys
+):
+    begin, late_ms = system.now(), 0
+    environment.setattr(system, "now", lambda: Instant(begin + late_ms))
+    minute = {"name": "harbour", "world_id": "h", "every_ms": 60_000}
+    on_sqlite.http("api", "POST", "/v1/worlds", minute)
+    on_sqlite.http("api", "PUT", "/v1/worlds/h/consumers/hook", {"required": True})
+    late_ms = 60_000
+    on_sqlite.scheduled("tick")
+    on_sqlite.scheduled("land")
+    late_ms = 600_000
+    held = on_sqlite.scheduled("tick")
+    on_sqlite.scheduled("land")
+    capsys.readouterr()
+
+    copied = on_sqlite.scheduled("land")
+
+    assert (held["ticks"], held["failed"], sum(copied.values())) == (0, [], 0)
+    assert told_lags(capsys) == {"audit": [0.0], "hook": [3.0], "landing": [0.0]}
+
+
+@pytest.mark.lifecycle
+def test_the_lag_is_told_of_a_landing_that_fails_too(on_sqlite, environment, capsys):
+    on_sqlite.http("api", "POST", "/v1/worlds", {"name": "harbour", "world_id": "h"})
+
+    on_sqlite.scheduled("land")
+    on_sqlite.http("api", "PUT", "/v1/worlds/h/consumers/hook", {})
+    capsys.readouterr()
+
+    async def fails(*_, **__):
+        raise StoreUnavailable(expected="tables that answer", found="none")
+
+    environment.setattr(Projection, "project", fails)
+    with pytest.raises(StoreUnavailable):
+        on_sqlite.scheduled("land")
+
+    assert told_lags(capsys) == {"audit": [1.0], "hook": [2.0]}
+
+
+def told_lags(capsys) -> dict[str, list[float]]:
+    """Read the metrics that were printed."""
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return {each["consumer"]: each["consumer_lag"] for each in printed}
 
 
 def test_tick_without_time_publishes_nothing_and_says_that_it_is_not_done(on_sqlite):

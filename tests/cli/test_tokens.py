@@ -40,6 +40,7 @@ def test_token_comes_as_json_too_and_is_named_as_its_role_by_itself(perdure, roo
         (("--role", "root"), 2),
         ((), 2),
         (("--role", "player", "--ttl", "soon"), 2),
+        (("--role", "player", "--ttl", "0s"), 2),
         (("--role", "player", "--actor", "a/b"), 1),
         (("--role", "player", "--actor", ""), 1),
     ],

@@ -202,6 +202,20 @@ def test_a_closing_world_can_be_freed_of_who_holds_it():
     assert world.paper.held(required_key(WORLD.partition)) is None
 
 
+@pytest.mark.parametrize("name", ["hook", "audit", "landing"])
+def test_a_closing_world_can_be_told_to_wait_no_longer_and_for_nobody_new(name):
+    world = World()
+    world.paper.ask(setting(name, required=True))
+    world.change(lambda head: replace(head, status="closing"))
+    refuses(world, setting(name, required=True), WorldClosing)
+    refuses(world, setting("late", required=True), WorldClosing)
+
+    world.paper.ask(setting(name))
+
+    assert world.head.required == 0
+    refuses(world, setting(name), WorldClosing)
+
+
 def test_removing_what_is_not_there_changes_nothing():
     world = World()
 

@@ -30,7 +30,7 @@ from perdure.kernel.errors import (
     WorldMoved,
     WorldMoving,
 )
-from perdure.kernel.ids import Epoch, Holder, Instant, RunId, Seq, WorldId
+from perdure.kernel.ids import Epoch, Holder, Instant, RunId, Seq, Tick, WorldId
 from perdure.kernel.landing import AUDIT
 from perdure.kernel.records import head_key
 from perdure.kernel.rest import ReadAgenda, Rest
@@ -279,6 +279,35 @@ def test_a_world_stays_closing_until_its_required_consumers_have_read_the_closin
         with pytest.raises(refusal):
             world.paper.ask(request)
         assert world.paper.stored == before
+
+    assert world.head.status == ("destroyed" if refusal is None else "closing")
+
+
+@pytest.mark.parametrize(
+    ("ticks", "landed", "refusal"),
+    [(0, None, None), (1, None, ConsumerBehind), (2, 0, ConsumerBehind), (2, 1, None)],
+)
+def test_a_required_landing_has_read_all_there_is_when_every_tick_has_landed(
+    ticks, landed, refusal
+):
+    world = World()
+    partition = WORLD.partition
+    for _ in range(ticks):
+        world.tick()
+    world.change(lambda head: replace(head, required=1))
+    world.paper.put(Required(partition=partition, names=("landing",)))
+    if landed is not None:
+        mark = Consumer(partition=partition, name="landing", seq=Seq(2), tick=Tick(landed))
+        world.paper.put(mark)
+    epoch = world.paper.ask(begin()).epoch
+    world.paper.ask(MarkTold(WORLD, epoch))
+
+    for request in (CheckClosingRead(WORLD), FinishDestroy(WORLD, epoch)):
+        if refusal is None:
+            world.paper.ask(request)
+            continue
+        with pytest.raises(refusal):
+            world.paper.ask(request)
 
     assert world.head.status == ("destroyed" if refusal is None else "closing")
 

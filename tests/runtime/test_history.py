@@ -194,6 +194,11 @@ def test_a_file_that_is_gone_is_unavailable_never_empty(logs):
         ("w", {"limit": 0}, Invalid),
         ("w", {"limit": history_module.EVENTS_MAX + 1}, Invalid),
         ("w", {"wanted": EventFilter(kinds=("exploded",))}, Invalid),
+        ("w", {"wanted": EventFilter(entity_id=True)}, Invalid),
+        ("w", {"wanted": EventFilter(from_tick=0.5)}, Invalid),
+        ("w", {"wanted": EventFilter(actor=5)}, Invalid),
+        ("w", {"limit": 1.5}, Invalid),
+        ("w", {"after": (2, 2**63)}, Invalid),
     ],
 )
 def test_what_cannot_be_asked_is_refused(logs, world, asked, kind):

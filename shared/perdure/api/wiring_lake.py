@@ -219,13 +219,19 @@ class LakePorts:
     async def land_due(self, *, ms: int) -> Landed:
         """Land and project what waits in worlds that hints name, for at most ``ms``."""
         until = _deadline(ms)
-        unlanded, unread = await self._waiting()
-        landed = await self._landed(unlanded, unread, until)
+        unlanded, unread, due = await self._waiting()
+        try:
+            landed = await self._landed(unlanded, unread, until)
+        finally:
+            # Also of a landing that fails: then it is that everybody falls behind. And of
+            # worlds whose tick is due: a consumer may be what holds them.
+            if self.measured:
+                awake = [
+                    WorldRef(self.settings.storage, each) for each in {*unlanded, *unread, *due}
+                ]
+                tell_lag(await lags(self.authority, awake))
         if self.settings.trim_ms is not None:
             await self._trim(sorted({*unlanded, *unread}), self.settings.trim_ms, until)
-        if self.measured:
-            behind = [WorldRef(self.settings.storage, each) for each in {*unlanded, *unread}]
-            tell_lag(await lags(self.authority, behind))
         return landed
 
     async def _landed(
@@ -252,12 +258,13 @@ class LakePorts:
             )
         return Landed(rows.rows, rows.files, events.events, events.entries)
 
-    async def _waiting(self) -> tuple[list[WorldId], list[WorldId]]:
-        """Return the worlds with rows to land, and those with a log to project."""
+    async def _waiting(self) -> tuple[list[WorldId], list[WorldId], list[WorldId]]:
+        """Return the worlds with rows to land, with a log to project, with a tick that is due."""
         # A hint of a world with something to copy lies at most so far ahead.
         through = Instant(system.now() + UNREAD_MS)
         unlanded: list[WorldId] = []
         unread: list[WorldId] = []
+        due: list[WorldId] = []
         for shard in range(WAKE_SHARDS):
             for hint in await self.authority.execute(Wakes(shard, through)):
                 ref = WorldRef(hint.storage, hint.world)
@@ -265,7 +272,8 @@ class LakePorts:
                     agenda = await self.authority.execute(ReadAgenda(ref))
                     unlanded += [ref.world] if agenda.unlanded else []
                     unread += [ref.world] if agenda.unread else []
-        return unlanded, unread
+                    due += [ref.world] if agenda.tick_due is not None else []
+        return unlanded, unread, due
 
 
 def _deadline(ms: int) -> Instant:

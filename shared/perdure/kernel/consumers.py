@@ -18,7 +18,7 @@ from perdure.kernel.errors import (
     WorldClosing,
 )
 from perdure.kernel.ids import NO_TICK, Holder, Instant, Partition, Seq, checked_id
-from perdure.kernel.landing import landing_start
+from perdure.kernel.landing import AUDIT, CONSUMER, is_unlanded, landing_start
 from perdure.kernel.places import WorldRef, after
 from perdure.kernel.records import Head, head_key, manifest_key, world_key
 from perdure.kernel.request import WorldRequest
@@ -27,7 +27,7 @@ from perdure.kernel.view import Decision, Range, Reads, Removed, View, Write
 from perdure.kernel.wake import UNREAD_MS, active_head, appended, existing_head, woken
 from perdure.kernel.writers import check_holder
 
-OWN: Final = frozenset({"audit", "landing"})
+OWN: Final = frozenset({AUDIT, CONSUMER})
 """Consumers that belong to the storage: they can be required, and nobody else moves them."""
 
 
@@ -45,7 +45,8 @@ class ConsumerInfo:
 class SetConsumer(WorldRequest):
     """Register a reader of a world's log, and say whether the world must wait for it.
 
-    A new one begins at the log's beginning. Asked again it changes nothing.
+    A new one begins at the log's beginning. Asked again it changes nothing. A closing world,
+    too, can be told to wait for one no longer.
     """
 
     name: str
@@ -64,10 +65,10 @@ class SetConsumer(WorldRequest):
 
     def decide(self, view: View, now: Instant) -> Decision[ConsumerInfo]:
         world = self.ref.partition
-        head = active_head(view, self.ref)
-        check_holder(head, self.holder)
-        known = view.get(consumer_key(world, self.name))
         names = _required(view, world)
+        lets_go = self.name in names and not self.required
+        head = _changeable(view, self.ref, self.holder, lets_go=lets_go)
+        known = view.get(consumer_key(world, self.name))
         wanted = _named(names, self.name, required=self.required)
         if len(wanted) > limits.REQUIRED_CONSUMERS_MAX:
             raise TooLarge(
@@ -109,11 +110,7 @@ class RemoveConsumer(WorldRequest):
 
     def decide(self, view: View, now: Instant) -> Decision[None]:
         world = self.ref.partition
-        try:
-            head = active_head(view, self.ref)
-            check_holder(head, self.holder)
-        except WorldClosing:
-            head = existing_head(view, self.ref)
+        head = _changeable(view, self.ref, self.holder, lets_go=True)
         key = consumer_key(world, self.name)
         names = _required(view, world)
         if view.get(key) is None and self.name not in names:
@@ -210,12 +207,13 @@ def check_consumers(view: View, ref: WorldRef, head: Head) -> None:
         raise Contended(
             expected=f"the manifest of tick {head.published}", found="none yet: it is being written"
         )
-    check_read(view, head, manifest.seq)
+    check_read(view, ref, head, manifest.seq)
 
 
-def check_read(view: View, head: Head, seq: Seq) -> None:
+def check_read(view: View, ref: WorldRef, head: Head, seq: Seq) -> None:
     """Refuse while a required consumer has not read the log up to ``seq``.
 
+    Landing reads published ticks and nothing else: it is done when there is none to land.
     Raises: ConsumerBehind, Missing, Contended.
     """
     if not head.required:
@@ -226,8 +224,11 @@ def check_read(view: View, head: Head, seq: Seq) -> None:
             expected=f"{head.required} required consumers", found=f"{len(names)}: it is changing"
         )
     keys = [consumer_key(head.partition, name) for name in names]
-    view.require(peeks=keys)
+    lands = CONSUMER in names
+    view.require(peeks=(*keys, world_key(ref)) if lands else keys)
     for name, mark in zip(names, map(view.peek, keys), strict=True):
+        if name == CONSUMER and not is_unlanded(head, mark, view.peek(world_key(ref))):
+            continue
         reached = 0 if mark is None else mark.seq
         if reached < seq:
             raise ConsumerBehind(
@@ -259,6 +260,18 @@ def checked_name(name: str) -> str:
 
 
 _MOST: Final = limits.CONSUMERS_MAX
+
+
+def _changeable(view: View, ref: WorldRef, holder: Holder | None, *, lets_go: bool) -> Head:
+    """Return the head of a world whose consumers may change. One that is closing lets go only."""
+    try:
+        head = active_head(view, ref)
+    except WorldClosing:
+        if not lets_go:
+            raise
+        return existing_head(view, ref)
+    check_holder(head, holder)
+    return head
 
 
 def _check_not_own(name: str, done: str) -> None:
@@ -305,7 +318,7 @@ def _named(names: tuple[str, ...], name: str, *, required: bool) -> tuple[str, .
 def _told(head: Head, name: str, mark: Consumer | None, names: tuple[str, ...]) -> ConsumerInfo:
     seq = Seq(0) if mark is None else mark.seq
     lag = head.seq - seq
-    if name == "landing" and mark is not None and mark.tick >= head.published:
+    if name == CONSUMER and mark is not None and mark.tick >= head.published:
         lag = 0  # it reads published ticks only, and there is none it has not read
     return ConsumerInfo(name=name, seq=seq, lag=max(0, lag), required=name in names)
 

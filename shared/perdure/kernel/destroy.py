@@ -134,7 +134,7 @@ class CheckClosingRead(WorldRequest):
     def decide(self, view: View, now: Instant) -> Decision[None]:
         head = view.peek(head_key(self.ref.partition)) or existing_head(view, self.ref)
         if head.status == "closing":
-            check_read(view, head, _begun(view, self.ref).seq)
+            check_read(view, self.ref, head, _begun(view, self.ref).seq)
         return Decision(None)
 
 
@@ -180,7 +180,7 @@ class FinishDestroy(WorldRequest):
             return Decision(None)
         _check_mine(head, self.ref, self.epoch)
         begun = _begun(view, self.ref)
-        check_read(view, head, begun.seq)
+        check_read(view, self.ref, head, begun.seq)
         if begun.told_at is None:
             raise NotQuiescent(
                 expected=f"the hooks of world {self.ref.world!r} to be told of its end",

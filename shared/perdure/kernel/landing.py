@@ -26,7 +26,7 @@ from perdure.kernel.ids import (
 )
 from perdure.kernel.places import Lane, WorldRef, landing_partition
 from perdure.kernel.record import Record
-from perdure.kernel.records import Fence, World, world_key
+from perdure.kernel.records import Fence, Head, World, world_key
 from perdure.kernel.upkeep import Consumer, consumer_key
 from perdure.kernel.view import Decision, Key, Reads, Removed, View, Write
 
@@ -320,6 +320,13 @@ class FinishIntent:
 def landing_start(world: World) -> Tick:
     """Return the tick before the first that a world itself can publish: a fork's is its parent's."""
     return world.lineage[-1].up_to if world.lineage else Tick(world.begins - 1)
+
+
+def is_unlanded(head: Head, mark: Consumer | None, world: World | None) -> bool:
+    """Say whether ticks that a world has published wait to land; ``mark`` is how far it has."""
+    if mark is not None:
+        return head.published > mark.tick
+    return head.published > (NO_TICK if world is None else landing_start(world))
 
 
 def landing_head_key(landing: Partition) -> Key[LandingHead]:

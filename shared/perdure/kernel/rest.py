@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from perdure.kernel.ids import NO_TICK, Instant, Partition
-from perdure.kernel.landing import AUDIT, CONSUMER, landing_start
+from perdure.kernel.ids import Instant, Partition
+from perdure.kernel.landing import AUDIT, CONSUMER, is_unlanded
 from perdure.kernel.places import MINUTE_MS, number, wake_partition, wake_sort
 from perdure.kernel.private import is_abandoned, retirement_due
-from perdure.kernel.records import Head, World, head_key, world_key
+from perdure.kernel.records import Head, head_key, world_key
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.upkeep import Consumer, Schedule, Wake, consumer_key, schedule_key
 from perdure.kernel.view import Decision, Key, Range, Reads, Removed, View, Write
@@ -80,7 +80,7 @@ class ReadAgenda(WorldRequest):
         schedule = view.peek(schedule_key(world))
         due = head.status == "active" and schedule is not None and schedule.next_at <= now
         landing = view.peek(consumer_key(world, CONSUMER))
-        unlanded = _unlanded(head, landing, view.peek(world_key(self.ref)))
+        unlanded = is_unlanded(head, landing, view.peek(world_key(self.ref)))
         unread = _unread(head, view.peek(consumer_key(world, AUDIT)))
         tick_due = schedule.next_at if due and schedule else None
         return Decision(Agenda(tick_due, unlanded, unread, is_abandoned(head, now)))
@@ -121,7 +121,9 @@ class Rest(WorldRequest):
         audit = view.get(consumer_key(world, AUDIT))
         if head is None:
             return Decision(None)
-        is_behind = _unlanded(head, landing, view.peek(world_key(self.ref))) or _unread(head, audit)
+        is_behind = is_unlanded(head, landing, view.peek(world_key(self.ref))) or _unread(
+            head, audit
+        )
         wanted = _wanted(head, schedule, now, is_behind=is_behind)
         hint = None if wanted is None else wake_sort(wanted, self.ref)
         writes: list[Write] = []
@@ -132,12 +134,6 @@ class Rest(WorldRequest):
         if not writes and head.wake_at == wanted:
             return Decision(wanted)
         return Decision(wanted, (replace(head, wake_at=wanted), *writes))
-
-
-def _unlanded(head: Head, landing: Consumer | None, world: World | None) -> bool:
-    if landing is not None:
-        return head.published > landing.tick
-    return head.published > (NO_TICK if world is None else landing_start(world))
 
 
 def _unread(head: Head, audit: Consumer | None) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from pyiceberg.table import Table
 
+from perdure.kernel import limits
 from perdure.kernel.audit import FindAudited, FindAuditTable
 from perdure.kernel.errors import Corrupt, Invalid, PerdureError, StoreUnavailable, shown, text_of
 from perdure.kernel.events import KINDS
@@ -67,7 +68,22 @@ class HistoryAsked:
         unknown = next((each for each in self.wanted.kinds or () if each not in KINDS), None)
         if unknown is not None:
             raise Invalid(expected=f"kinds of {', '.join(KINDS)}", found=shown(unknown))
+        wanted, bounds = self.wanted, (self.from_seq, self.to_seq, *self.after, self.limit)
+        _check_numbers(wanted.entity_id, wanted.from_tick, wanted.to_tick, *bounds)
+        _check_numbers(wanted.from_at, wanted.to_at)
+        for text in (wanted.command_id, wanted.actor):
+            if text is not None and not isinstance(text, str):
+                raise Invalid(expected="a command id or an actor as text", found=shown(text))
         return self
+
+
+def _check_numbers(*numbers: int | None) -> None:
+    """Refuse what no column holds: the tables would fail on it, and seem to be away."""
+    for each in numbers:
+        if each is None:
+            continue
+        if type(each) is not int or abs(each) > limits.INTEGER_MAX:
+            raise Invalid(expected="whole numbers of 64 bits", found=shown(each))
 
 
 @dataclass(frozen=True, slots=True)
