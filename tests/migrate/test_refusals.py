@@ -22,7 +22,9 @@ from perdure.kernel.errors import (
 )
 from perdure.kernel.fence import TakeFence
 from perdure.kernel.ids import Holder, WorldId
+from perdure.kernel.migration import Reserve
 from perdure.kernel.places import WorldRef
+from perdure.runtime.migrate import Mover
 
 pytestmark = pytest.mark.lifecycle
 
@@ -147,3 +149,20 @@ def test_second_migration_is_refused_while_and_after_the_first_runs(source, tmp_
     with pytest.raises(Conflict):
         move(source, tmp_path / "third", "rival")
     assert not (tmp_path / "third").exists()
+
+
+def test_rival_that_comes_first_leaves_the_other_destination_open(source, tmp_path, monkeypatch):
+    destination = tmp_path / "destination"
+    look = Mover._check_empty
+
+    async def overtaken(self):
+        await look(self)
+        ends = {**self._endpoints, "to_uri": "file:///elsewhere"}
+        rival = Reserve(self.source.storage, "rival", "source", ends)
+        await self.source.authority.execute(rival)
+
+    monkeypatch.setattr(Mover, "_check_empty", overtaken)
+    with pytest.raises(Conflict, match="rival"):
+        move(source, destination)
+
+    assert asyncio.run(listed(destination)) == []

@@ -207,3 +207,22 @@ async def test_what_a_fork_rebuilds_from_stays_until_it_has_a_checkpoint_of_its_
     assert held.segments == 4
     assert {4, 5} <= ticks
     assert free.segments == 8
+
+
+async def test_a_fork_of_which_nothing_has_landed_holds_up_no_trim(tmp_path):
+    async with keeping(tmp_path, wrap=archiving) as kept:
+        await kept.live(ticks=6, many=160)
+        await kept.land("w")
+        await kept.harness.worlds.fork("w", "what if", world_id="fork")
+        for tick in range(6, 12):
+            await kept.harness.run("fork", tick)
+        kept.harness.clock.advance(2 * HOUR)
+        before = [await kept.rows("Place", tick, "fork") for tick in range(12)]
+
+        unlanded = await trim(kept, "fork", "w")
+        await kept.land("fork")
+        landed = await trim(kept, "fork")
+
+        assert [await kept.rows("Place", tick, "fork") for tick in range(12)] == before
+        assert (await kept.verify("fork")).findings == ()
+    assert (unlanded.segments, landed.segments) == (4, 6)

@@ -8,12 +8,12 @@ from typing import ClassVar, Final
 
 from perdure.kernel.errors import Conflict
 from perdure.kernel.ids import NO_TICK, Instant, Partition, Seq, Tick
-from perdure.kernel.landing import CONSUMER
+from perdure.kernel.landing import CONSUMER, landing_start
 from perdure.kernel.log import LogEntry, log_key
 from perdure.kernel.pages import Page
 from perdure.kernel.places import after, number
 from perdure.kernel.record import Record
-from perdure.kernel.records import head_key
+from perdure.kernel.records import head_key, world_key
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.status import glimpsed_head
 from perdure.kernel.upkeep import Consumer, consumer_key, required_key
@@ -128,14 +128,16 @@ class RecordTrim(TrimRequest):
 
     def reads(self) -> Reads:
         world = self.ref.partition
-        peeks = (head_key(world), consumer_key(world, CONSUMER))
+        peeks = (head_key(world), consumer_key(world, CONSUMER), world_key(self.ref))
         return Reads(keys=(trim_key(world),), peeks=peeks)
 
     def decide(self, view: View, now: Instant) -> Decision[Trim]:
         world = self.ref.partition
         head = glimpsed_head(view, self.ref)
         mark = view.peek(consumer_key(world, CONSUMER))
-        landed = NO_TICK if mark is None else mark.tick
+        made = view.peek(world_key(self.ref))
+        assert made is not None, "it was found in its catalog"
+        landed = landing_start(made) if mark is None else mark.tick
         through = max(self.segments_through, self.checkpoints_through)
         if self.segments_through > landed or through > head.checkpoint:
             raise Conflict(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -12,9 +13,9 @@ from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.canonical import canonical, digest
 from perdure.kernel.carry import PAGE_RECORDS, Carrier, ImportRaw, Raw
 from perdure.kernel.consumers import CheckConsumers
-from perdure.kernel.errors import Conflict, ConsumerBehind, NotEmpty, NotQuiescent
+from perdure.kernel.errors import Conflict, ConsumerBehind, FenceHeld, NotEmpty, NotQuiescent
 from perdure.kernel.ids import Holder, Instant, short_hash
-from perdure.kernel.landing import TakeLandingFence
+from perdure.kernel.landing import LandingGrip, ReleaseLandingFence, TakeLandingFence
 from perdure.kernel.migration import (
     ActivateWorld,
     Advance,
@@ -29,7 +30,7 @@ from perdure.kernel.migration import (
     StillWorld,
     checked_migration_id,
 )
-from perdure.kernel.places import LANES
+from perdure.kernel.places import LANES, Lane
 from perdure.kernel.reading import FindWorld
 from perdure.kernel.records import World
 from perdure.kernel.stillness import FindOpenIntent, unquiet
@@ -134,6 +135,7 @@ class Mover:
         for world in await self.source.worlds():
             free = FreeWorld(self.source.ref(world), self.migration, self.by)
             await self.source.authority.execute(free)
+        await self._let_land()
 
     @property
     def _endpoints(self) -> dict[str, str]:
@@ -160,10 +162,21 @@ class Mover:
         if not record.has("stilled"):
             await self._check_no_world()
         if not record.has("activated"):
+            await self._reserve_source(record)
+        return record
+
+    async def _reserve_source(self, record: Migration) -> None:
+        ends = self._endpoints
+        try:
             await self.source.authority.execute(
                 Reserve(self.source.storage, self.migration, "source", ends)
             )
-        return record
+        except Conflict:
+            if not record.has("stilled"):  # a rival came first: the destination is not needed
+                await self.destination.authority.execute(
+                    Release(self.destination.storage, self.migration, ends)
+                )
+            raise
 
     async def _check_empty(self) -> None:
         if await self.destination.tables() or await self.destination.names():
@@ -184,10 +197,22 @@ class Mover:
 
     async def _keep_still(self) -> None:
         """Keep everybody from landing, projecting and trimming at the source."""
-        holder = Holder(f"move-{short_hash(self.migration)}")
         for lane in LANES:
-            take = TakeLandingFence(self.source.storage, holder, LEASE_MS, lane)
-            await self.source.authority.execute(take)
+            await self._held_still(lane)
+
+    async def _held_still(self, lane: Lane) -> LandingGrip:
+        holder = Holder(f"move-{short_hash(self.migration)}")
+        take = TakeLandingFence(self.source.storage, holder, LEASE_MS, lane)
+        return await self.source.authority.execute(take)
+
+    async def _let_land(self) -> None:
+        """Let the source's lanes go, unless somebody else has them by now."""
+        for lane in LANES:
+            with contextlib.suppress(FenceHeld):
+                grip = await self._held_still(lane)
+                await self.source.authority.execute(
+                    ReleaseLandingFence(self.source.storage, grip.epoch, lane)
+                )
 
     async def _still(self, worlds: list[World]) -> None:
         try:
@@ -303,6 +328,7 @@ class Mover:
         finish = Advance(self.source.storage, self.migration, "complete", receipt=receipt)
         await self.source.authority.execute(finish)
         await self._advanced("complete", receipt=receipt)
+        await self._let_land()
 
     async def _verified_cold(self) -> dict[str, Any]:
         """Let a process that knows only the destination find, read and resume every world."""
