@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from perdure.runtime.tick import Means
 
 
+BEGIN_TRIES: Final = 8
+"""Times a closing that lost too many races is asked for again."""
+
 FIND_TRIES: Final = 8
 """Times a reading that met a running change is taken again."""
 
@@ -74,7 +77,8 @@ async def destroy(
     # A holder of its own: two calls of one process must not tell the hooks twice either.
     holder = Holder(means.new_token())
     begin = BeginClosing(ref, holder, lease_ms, spares_held=spares_held, by=by)
-    close = await execute(begin.checked())
+    # Beside clients that admit without a pause it may lose a dozen races; it is worth waiting for.
+    close = await steadily(means.authority, begin.checked(), tries=BEGIN_TRIES, pause=means.pause)
     if close.is_over:
         return Destroyed(await execute(Describe(ref)))
     try:
