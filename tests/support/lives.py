@@ -173,7 +173,7 @@ async def keep(storage: Storage) -> None:
     later = Instant(storage.now() + 2 * GRACE_MS)
     trimming = Trimming(means.authority, means.objects, landing.storage, lambda: later, 4)
     trimmed, _ = await trimming.trim(worlds)
-    say("trimmed", trimmed.segments)
+    say("trimmed", trimmed.segments, trimmed.archived)
 
 
 async def pay(storage: Storage, name: str) -> None:
@@ -195,11 +195,11 @@ PARTS: dict[str, Callable[..., Awaitable[None]]] = {
 
 
 async def work(root: Path, death: str, part: str, *more: str) -> None:
+    limits.CHECKPOINT_TICKS = 4  # a past of a few ticks has something to be trimmed
     async with opened(root, death) as storage:
         say("begun")
         await PARTS[part](storage, *more)
 
 
 if __name__ == "__main__":
-    limits.CHECKPOINT_TICKS = 4  # a past of a few ticks has something to be trimmed
     asyncio.run(work(Path(sys.argv[1]), *sys.argv[2:]))
