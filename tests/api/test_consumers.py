@@ -78,6 +78,12 @@ def test_a_world_that_is_not_there_is_not_found(call, method, path, body):
     assert (reply.status, reply.body["code"]) == (404, "not_found")
 
 
+def test_a_name_that_is_none_is_told_as_a_name(call, harbour):
+    told = call("PUT", f"/v1/worlds/harbour/consumers/{'x' * 200}", {}).body
+
+    assert told["expected"] == "a name of 1 to 128 bytes"
+
+
 def test_the_fifth_required_consumer_is_too_many(call, harbour):
     for number in range(4):
         call("PUT", f"{harbour}/consumers/c{number}", {"required": True})

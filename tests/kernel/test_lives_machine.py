@@ -154,7 +154,7 @@ class Lives(RuleBasedStateMachine):
         life = self.one(lot)
         if self.refuses(life, life.world.take):
             return
-        if self.behind(life):
+        if self.behind(life) and not life.private:  # its fence lives on while it waits
             before = dict(self.paper.stored)
             with pytest.raises(ConsumerBehind):
                 life.world.take()
@@ -167,7 +167,7 @@ class Lives(RuleBasedStateMachine):
         reject = [each for each, lot_ in fates.items() if lot_ == 4]
         request = life.world.publishing(drained, grip, fail=fail, reject=reject)
         if meanwhile is not None:
-            self.paper.ask(SetConsumer(life.ref, meanwhile, required=True))
+            self.paper.ask(SetConsumer(life.ref, meanwhile, required=True, holder=life.holder))
         if self.behind(life):
             before = dict(self.paper.stored)
             with pytest.raises(ConsumerBehind):
@@ -185,10 +185,13 @@ class Lives(RuleBasedStateMachine):
 
     def marks(self, life):
         """Return how far each of those who must read the log has come."""
-        required = self.paper.held(required_key(life.ref.partition))
-        names = () if required is None else required.names
+        names = self.required(life)
         held = [self.paper.held(consumer_key(life.ref.partition, name)) for name in names]
         return [0 if mark is None else mark.seq for mark in held]
+
+    def required(self, life):
+        found = self.paper.held(required_key(life.ref.partition))
+        return () if found is None else found.names
 
     @rule(lot=lots)
     def tick_until_stopped(self, lot):
@@ -232,8 +235,10 @@ class Lives(RuleBasedStateMachine):
     @rule(lot=lots, name=st.sampled_from(NAMES), required=st.booleans())
     def set_consumer(self, lot, name, required):
         life = self.one(lot)
-        request = SetConsumer(life.ref, name, required)
-        if not self.refuses(life, lambda: self.paper.ask(request)):
+        request = SetConsumer(life.ref, name, required, holder=life.holder)
+        if life.status == "closing" and not required and name in self.required(life):
+            assert not self.paper.ask(request).required
+        elif not self.refuses(life, lambda: self.paper.ask(request)):
             assert self.paper.ask(request).required == required
             before = dict(self.paper.stored)
             self.paper.ask(request)
@@ -244,7 +249,7 @@ class Lives(RuleBasedStateMachine):
         life = self.one(lot)
         mark = self.paper.held(consumer_key(life.ref.partition, name))
         if part > 4 and life.status != "destroyed":
-            self.paper.ask(RemoveConsumer(life.ref, name))
+            self.paper.ask(RemoveConsumer(life.ref, name, holder=life.holder))
             assert self.paper.held(consumer_key(life.ref.partition, name)) is None
         elif mark is not None:
             seq = Seq(mark.seq + (life.world.head.seq - mark.seq) * min(part, 4) // 4)
@@ -253,8 +258,7 @@ class Lives(RuleBasedStateMachine):
     @rule(lot=lots, action=st.sampled_from(["add", "remove"]), name=st.sampled_from(["x", "y"]))
     def configure(self, lot, action, name):
         life = self.one(lot)
-        holder = Holder("ann") if life.private else None
-        request = Configure(life.ref, "processor", action, name, "", ("x", "y"), holder=holder)
+        request = Configure(life.ref, "processor", action, name, "", ("x", "y"), holder=life.holder)
         if not self.refuses(life, lambda: self.paper.ask(request)):
             self.paper.ask(request)
 

@@ -216,7 +216,7 @@ class Mute(Exception):
 )
 @pytest.mark.parametrize("moment", ["PreTick", "PostTick", "OnDestroy"])
 async def test_whatever_a_hook_raises_is_reported_in_text_and_changes_nothing(
-    tmp_path, moment, error, code, detail
+    tmp_path, moment, error, code, detail, caplog
 ):
     app = fresh_app()
 
@@ -231,6 +231,9 @@ async def test_whatever_a_hook_raises_is_reported_in_text_and_changes_nothing(
 
     told = done.hook_failures if moment == "OnDestroy" else ran.hook_failures
     assert [(each.code, each.detail) for each in told] == [(code, detail)]
+    assert [record.args[-1] for record in caplog.records if record.name.startswith("perdure")] == [
+        code
+    ]
     assert (ran.published_tick, done.info.status) == (0, "destroyed")
 
 

@@ -40,6 +40,11 @@ class Life:
     """Of whoever is closing it."""
 
     @property
+    def holder(self):
+        """Who alone may change a private world."""
+        return Holder("ann") if self.private else None
+
+    @property
     def ref(self):
         return self.world.ref
 

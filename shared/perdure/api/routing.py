@@ -54,7 +54,8 @@ class Route(Generic[P]):
     async def answer(self, ports: P, request: Request, found: Mapping[str, str]) -> Answer:
         """Read the request, run, and spell the reply. Raises PerdureError."""
         given: dict[str, Any] = {
-            name: checked_id(value, what=f"a {name} id") for name, value in found.items()
+            name: checked_id(value, what="a name" if name == "name" else f"a {name} id")
+            for name, value in found.items()
         }
         if self.query is not None:
             given["query"] = typed(self.query, request.query, where="query")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +35,8 @@ BEGIN_TRIES: Final = 8
 
 FIND_TRIES: Final = 8
 """Times a reading that met a running change is taken again."""
+
+_LOGGER: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,8 @@ async def _ended(
         chosen = await steadily(means.authority, find, tries=FIND_TRIES, pause=means.pause)
         hooks = hooks_in_use(means.app, chosen.capabilities, "OnDestroy")
         failures = await tell(hooks, ending)
+        for each in failures:
+            _LOGGER.warning("hook %s failed at the end of %s: %s", each.hook, ref.world, each.code)
         await execute(MarkTold(ref, close.epoch))
     await execute(FinishDestroy(ref, close.epoch, by.paid))
     return failures
