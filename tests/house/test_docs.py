@@ -130,6 +130,13 @@ def test_every_concept_has_a_picture_and_is_in_the_index():
     assert pages.keys() - listed == set()
 
 
+def test_every_how_to_is_in_the_index():
+    folder = ROOT / "docs" / "howto"
+    listed = set(LINK.findall((folder / "README.md").read_text(encoding="utf-8")))
+
+    assert {page.name for page in folder.glob("*.md")} - {"README.md"} - listed == set()
+
+
 def test_changelog_has_a_place_for_what_comes_next():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 

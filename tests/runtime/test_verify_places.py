@@ -14,6 +14,7 @@ from tests.runtime.trimming import HOUR, archiving, trim
 from perdure import AddComponents, Spawn
 from perdure.kernel import limits
 from perdure.kernel.errors import StoreUnavailable
+from perdure.runtime.archive import ArchivedStore
 
 pytestmark = pytest.mark.lifecycle
 
@@ -126,3 +127,23 @@ async def test_heads_of_worlds_that_ended_forked_or_cancelled_are_sound(tmp_path
         verified = [await kept.verify(world) for world in ("w", "f")]
 
     assert [each.findings for each in verified] == [(), ()]
+
+
+@pytest.mark.parametrize("change", [(b'"object":"', b'"object":".'), (b'"sha256"', b'"sha\xff56"')])
+async def test_a_damaged_record_of_an_archive_is_named(tmp_path, change):
+    async with keeping(tmp_path, wrap=archiving) as kept:
+        await kept.live(ticks=9, many=2)
+        await kept.land()
+        kept.harness.clock.advance(2 * HOUR)
+        await trim(kept)
+        ask = "SELECT rowid, body FROM record WHERE sort LIKE 'archive/%' ORDER BY sort LIMIT 1"
+        with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as database:
+            ((row, body),) = database.execute(ask).fetchall()
+            damaged = (body.replace(*change), row)
+            database.execute("UPDATE record SET body = ? WHERE rowid = ?", damaged)
+
+        cold = ArchivedStore(kept.harness.store._store, lambda: kept.objects)
+        kept.harness.authority._store = cold
+        verified = await kept.verify()
+
+    assert {finding.kind for finding in verified.findings} == {"log"}

@@ -13,7 +13,7 @@ from typing import Any, Final
 from perdure.authority.packing import packed, unpacked
 from perdure.authority.store import Store
 from perdure.kernel.commit import Commit
-from perdure.kernel.errors import Corrupt, NotFound
+from perdure.kernel.errors import Corrupt, InvalidId, NotFound
 from perdure.kernel.ids import Partition, Seq, Token
 from perdure.kernel.log import LogEntry, log_key
 from perdure.kernel.places import WorldRef, after, number
@@ -58,7 +58,7 @@ async def bodies_of(archive: Archive, objects: ObjectStore) -> list[bytes]:
     """Return the exact bodies of an archive's entries. Raises Corrupt."""
     try:
         data = await objects.get(archive.object)
-    except NotFound as error:
+    except (NotFound, InvalidId) as error:
         raise Corrupt(expected=f"archive {archive.object}", found="no such object") from error
     found = hashlib.sha256(data).hexdigest()
     if found != archive.sha256:

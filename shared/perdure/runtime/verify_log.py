@@ -96,14 +96,17 @@ async def checked_archives(
     """
     told = " ".join(finding.found for finding in known)
     findings: list[Finding] = []
-    async for archive in archives_of(authority, ref):
-        if archive.object in told:
-            continue
-        try:
-            await bodies_of(archive, objects)
-        except Corrupt as error:
-            where = f"log entries {archive.first} to {archive.last}"
-            findings.append(Finding("log", where, error.expected, error.found))
+    try:
+        async for archive in archives_of(authority, ref):
+            if archive.object in told:
+                continue
+            try:
+                await bodies_of(archive, objects)
+            except Corrupt as error:
+                these = f"log entries {archive.first} to {archive.last}"
+                findings.append(Finding("log", these, error.expected, error.found))
+    except Corrupt as error:  # the record of one cannot be read, nor those behind it
+        findings.append(Finding("log", "archives of the log", error.expected, error.found))
     return findings
 
 
