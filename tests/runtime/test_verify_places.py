@@ -147,3 +147,22 @@ async def test_a_damaged_record_of_an_archive_is_named(tmp_path, change):
         verified = await kept.verify()
 
     assert {finding.kind for finding in verified.findings} == {"log"}
+
+
+async def test_a_page_of_a_fork_that_names_a_stranger_is_named(tmp_path):
+    async with keeping(tmp_path) as kept:
+        await kept.live(ticks=2, many=2)
+        await kept.harness.worlds.submit("w", [Spawn(Fuel(litres=1), tick=9)], batch_id="far")
+        await kept.harness.worlds.fork("w", "fork", world_id="f")
+        partition = kept.harness.worlds.ref("f").partition
+        before = await kept.verify("f")
+        with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as database:
+            ask = "SELECT rowid, body FROM record WHERE partition = ? AND sort LIKE 'due/%' LIMIT 1"
+            ((row, body),) = database.execute(ask, (partition,)).fetchall()
+            damaged = (body.replace(b'"w/', b'"x/'), row)
+            database.execute("UPDATE record SET body = ? WHERE rowid = ?", damaged)
+
+        after = await kept.verify("f")
+
+    assert before.findings == ()
+    assert {finding.kind for finding in after.findings} == {"page"}

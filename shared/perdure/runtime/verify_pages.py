@@ -9,6 +9,7 @@ from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Partition, Seq, Sequence
 from perdure.kernel.inspect import FindPages, Held
 from perdure.kernel.pages import Page, PageEntry
+from perdure.kernel.places import WorldRef
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.reading import FindWorld, WorldState
 from perdure.runtime.findings import Finding, inspected
@@ -50,12 +51,16 @@ def _compared(found: WorldState, entries: Iterable[PageEntry], opened: Open) -> 
     by_origin: dict[tuple[Partition, Seq, int], list[Sequence]] = {}
     for place in opened.places.values():
         by_origin.setdefault(place.origin, []).append(place.sequence)
+    storage = found.world.storage
+    ancestors = {WorldRef(storage, each.world).partition for each in found.world.lineage}
     named: list[Ranges] = []
     stray: list[str] = []
     for entry in entries:
         known = ranges.ranges(by_origin.get((entry.world or world, entry.seq, entry.group), ()))
         held = known if entry.open is None else entry.open
         named.append(held)
+        if entry.world is not None and entry.world not in ancestors:
+            stray.append(f"log entry {entry.seq} of {entry.world}")
         if entry.world is None and entry.seq >= opened.below_seq:
             size = entry.count if entry.open is None else ranges.size(entry.open)
             if not ranges.covers(known, held) or ranges.size(held) != size:
