@@ -9,7 +9,14 @@ from tests.support import stores
 from tests.support.harbour import Harbour, played
 
 from perdure.authority.memory import MemoryStore
-from perdure.kernel.errors import Contended, NewerSchema, NotFound, PerdureError, StoreUnavailable
+from perdure.kernel.errors import (
+    Contended,
+    Invalid,
+    NewerSchema,
+    NotFound,
+    PerdureError,
+    StoreUnavailable,
+)
 from perdure.kernel.floor import EnterCatalog, Floor
 from perdure.kernel.places import catalog_partition
 from perdure.kernel.view import Decision, Reads
@@ -148,3 +155,12 @@ def test_every_page_of_many_worlds_is_found_once():
                 return found
 
     assert played(story) == [f"n{number:02d}" for number in range(25)] + ["w"]
+
+
+def test_what_can_be_shown_is_one_of_three_words():
+    async def story(harbour):
+        with pytest.raises(Invalid) as refused:
+            await harbour.worlds.discover(show="everything")
+        return refused.value.code
+
+    assert played(story) == "invalid"

@@ -31,7 +31,7 @@ from perdure.kernel.ids import (
     checked_id,
 )
 from perdure.kernel.ledger import Ledger
-from perdure.kernel.listing import Show, is_shown
+from perdure.kernel.listing import SHOWS, Show, is_shown
 from perdure.kernel.log import LogEntry
 from perdure.kernel.logfeed import LogFeed
 from perdure.kernel.operations import Command
@@ -193,6 +193,8 @@ class Worlds:
         limit = _limited(limit)
         if after is not None:
             checked_id(after, what="a world id to go on behind")
+        if show not in SHOWS:
+            raise Invalid(expected=f"one of {', '.join(SHOWS)} to show", found=shown(show))
         found = await self._steady(
             Discover(self._storage, None if after is None else WorldId(after), limit + 1)
         )
