@@ -11,6 +11,10 @@ from collections import Counter
 
 from perdure.api.settings import settings
 from perdure.api.wiring_lake_migrate import migrated
+from perdure.kernel.errors import Unavailable
+
+ASK_AGAIN = 75
+"""Exit code of a migration that could not go on for now. Source: EX_TEMPFAIL of sysexits.h."""
 
 
 def main() -> None:
@@ -23,7 +27,11 @@ def main() -> None:
         if stage == last_stage and steps[stage] == nth:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    asyncio.run(migrated(settings(source), settings(destination), migration, die))
+    try:
+        asyncio.run(migrated(settings(source), settings(destination), migration, die))
+    except Unavailable as error:
+        sys.stderr.write(f"{error.code}: {error}\n")
+        sys.exit(ASK_AGAIN)
 
 
 if __name__ == "__main__":
