@@ -16,7 +16,6 @@ from airspace.evenings import Comparison, Day
 from airspace.flights import TICKS, Airport
 from airspace.picture import (
     FAINT,
-    GRID,
     NAMES,
     SEA,
     STRIDE,
@@ -25,6 +24,7 @@ from airspace.picture import (
     clock,
     draw_ground,
     draw_moment,
+    dress_hours,
     projected,
     spread,
 )
@@ -141,15 +141,7 @@ def draw_gap(axes: Axes, compared: Comparison, moment: int) -> None:
     )  # fmt: skip
     axes.set_xlim(300, TICKS - 1)
     axes.set_ylim(0, top)
-    axes.set_facecolor(SEA)
-    hours = range(360, TICKS, 180)
-    axes.set_xticks(list(hours), [clock(hour) for hour in hours])
-    axes.set_yticks([50, 100, 150])
-    axes.tick_params(colors=FAINT, labelsize=8.5, length=0, pad=5)
-    axes.grid(axis="y", color=GRID, linewidth=0.7)
-    axes.set_axisbelow(True)
-    for side in axes.spines.values():
-        side.set_visible(False)
+    dress_hours(axes, range(360, TICKS, 180))
 
 
 def draw_captions(figure: Figure, compared: Comparison) -> None:

@@ -213,8 +213,12 @@ def draw_day(axes: Axes, airborne: Array, peak: int) -> None:
     axes.axvline(1_440, color=FAINT, linewidth=0.6, linestyle=(0, (2, 3)))
     axes.set_xlim(0, TICKS - 1)
     axes.set_ylim(0, top)
+    dress_hours(axes, range(0, TICKS, 180))
+
+
+def dress_hours(axes: Axes, hours: range) -> None:
+    """Give a chart over the day its hours, its lines and no frame; `hours` are ticks."""
     axes.set_facecolor(SEA)
-    hours = range(0, TICKS, 180)
     axes.set_xticks(list(hours), [clock(hour) for hour in hours])
     axes.set_yticks([50, 100, 150])
     axes.tick_params(colors=FAINT, labelsize=8.5, length=0, pad=5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -80,10 +80,15 @@ class Bars:
 
 def table_of(outcome: Outcome) -> Table:
     """Return the demo's result as a table of two columns."""
+    return two_columns(lines_of(outcome))
+
+
+def two_columns(lines: Iterable[tuple[str, str]]) -> Table:
+    """Return lines of a name and a text as a table."""
     table = Table(show_header=False, box=None, padding=(0, 2), title_justify="left")
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, text in lines_of(outcome):
+    for name, text in lines:
         table.add_row(Text(name), Text(text))
     return table
 

@@ -11,7 +11,6 @@ from typing import Final
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 import perdure
 from airspace.app import app
@@ -19,7 +18,7 @@ from airspace.evenings import Comparison, Who, compared
 from airspace.evenings_picture import draw_evenings
 from airspace.flights import TICKS, Flight, real_day, served
 from airspace.picture import clock
-from airspace.report import Bars
+from airspace.report import Bars, two_columns
 from airspace.twodays import TwoDays, run_both
 
 PICTURE_FILE: Final = "evenings.png"
@@ -103,12 +102,7 @@ def who(flight: Flight) -> Who:
 
 def table_of(outcome: Outcome) -> Table:
     """Return the comparison as a table of two columns."""
-    table = Table(show_header=False, box=None, padding=(0, 2), title_justify="left")
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, text in lines_of(outcome):
-        table.add_row(Text(name), Text(text))
-    return table
+    return two_columns(lines_of(outcome))
 
 
 def lines_of(outcome: Outcome) -> list[tuple[str, str]]:

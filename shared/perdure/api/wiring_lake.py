@@ -44,7 +44,7 @@ from perdure.runtime.run import Ran, run_due, run_ticks
 from perdure.runtime.tick import Means, Ticker
 from perdure.runtime.trim import Trimmed, Trimming
 from perdure.runtime.verify import Verified, Verifier
-from perdure.runtime.worlds import LIST_MAX, Worlds
+from perdure.runtime.worlds import Worlds
 
 LAND_RESERVE_MS = 3_000
 """No intent of landing is begun with less time than this left."""
@@ -209,12 +209,7 @@ class LakePorts:
         )
 
     async def _all_worlds(self, after: str | None = None) -> list[WorldId]:
-        found: list[WorldId] = []
-        while True:
-            page, after = await self.worlds.discover(after, LIST_MAX, show="all")
-            found += [info.world_id for info in page]
-            if after is None:
-                return found
+        return [info.world_id for info in await self.worlds.every(show="all", after=after)]
 
     async def land_due(self, *, ms: int) -> Landed:
         """Land and project what waits in worlds that hints name, for at most ``ms``."""

@@ -18,7 +18,6 @@ from perdure.kernel.errors import (
     UnknownHook,
     UnknownProcessor,
     UnknownResource,
-    WrongApp,
     shown,
 )
 from perdure.kernel.ids import Holder, Instant, Partition, checked_id
@@ -28,7 +27,7 @@ from perdure.kernel.records import Head, World, head_key, world_key
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.view import Decision, Key, Reads, View
 from perdure.kernel.wake import UNREAD_MS, active_head, appended, woken
-from perdure.kernel.writers import check_holder
+from perdure.kernel.writers import check_app, check_holder
 
 CapabilityKind = Literal["processor", "hook", "resource"]
 
@@ -218,11 +217,7 @@ def checked_app(world: World | None, ref: WorldRef, app: str) -> World:
     """Return a world that was made for an application, or for any. Raises NotFound, WrongApp."""
     if world is None:
         raise NotFound(expected="a world that exists", found=f"no world {ref.world!r}")
-    if world.app not in {"", app}:
-        raise WrongApp(
-            expected=f"application {world.app!r}, for which world {ref.world!r} was made",
-            found=repr(app),
-        )
+    check_app(world, app)
     return world
 
 

@@ -24,7 +24,14 @@ from perdure.kernel.records import Head, head_key, manifest_key, world_key
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.upkeep import Consumer, Required, consumer_key, required_key
 from perdure.kernel.view import Decision, Range, Reads, Removed, View, Write
-from perdure.kernel.wake import UNREAD_MS, active_head, appended, existing_head, woken
+from perdure.kernel.wake import (
+    UNREAD_MS,
+    active_head,
+    appended,
+    existing_head,
+    glimpsed_head,
+    woken,
+)
 from perdure.kernel.writers import check_holder
 
 OWN: Final = frozenset({AUDIT, CONSUMER})
@@ -147,7 +154,7 @@ class Acknowledge(WorldRequest):
         return Reads(keys=(consumer_key(world, self.name),), peeks=(head_key(world),))
 
     def decide(self, view: View, now: Instant) -> Decision[ConsumerInfo]:
-        head = _glimpsed(view, self.ref)
+        head = glimpsed_head(view, self.ref)
         mark = view.get(consumer_key(self.ref.partition, self.name))
         if mark is None:
             raise NotFound(expected="a consumer that is registered", found=repr(self.name))
@@ -173,7 +180,7 @@ class ListConsumers(WorldRequest):
         return consumer_reads(self.ref)
 
     def decide(self, view: View, now: Instant) -> Decision[tuple[ConsumerInfo, ...]]:
-        return Decision(consumers_of(view, _glimpsed(view, self.ref)))
+        return Decision(consumers_of(view, glimpsed_head(view, self.ref)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +191,7 @@ class CheckConsumers(WorldRequest):
         return Reads(peeks=(head_key(self.ref.partition),))
 
     def decide(self, view: View, now: Instant) -> Decision[None]:
-        check_consumers(view, self.ref, _glimpsed(view, self.ref))
+        check_consumers(view, self.ref, glimpsed_head(view, self.ref))
         return Decision(None)
 
 
@@ -303,11 +310,6 @@ def _glimpsed_required(view: View, head: Head) -> tuple[str, ...]:
         return ()
     found = view.peek(required_key(head.partition))
     return () if found is None else found.names
-
-
-def _glimpsed(view: View, ref: WorldRef) -> Head:
-    head = view.peek(head_key(ref.partition))
-    return existing_head(view, ref) if head is None else head
 
 
 def _named(names: tuple[str, ...], name: str, *, required: bool) -> tuple[str, ...]:

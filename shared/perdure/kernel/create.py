@@ -48,7 +48,7 @@ from perdure.kernel.request import WorldRequest
 from perdure.kernel.upkeep import Schedule
 from perdure.kernel.view import Decision, Key, Range, Reads, View, Write
 from perdure.kernel.wake import UNREAD_MS, appended, woken
-from perdure.kernel.writers import check_mode, is_private
+from perdure.kernel.writers import check_grip, check_mode, is_private
 
 EVERY_MS_MIN = 1_000
 EVERY_MS_MAX = 31 * 24 * 60 * 60 * 1_000
@@ -240,11 +240,7 @@ class CreateWorld:
     def _check_holder(self) -> None:
         if self.every_ms is not None:
             raise Invalid(expected="a private world without a schedule", found="one with")
-        checked_id(self.holder or "", what="a holder", bytes_max=limits.HOLDER_BYTES_MAX)
-        if not 1 <= self.lease_ms <= limits.LEASE_MS_MAX:
-            raise Invalid(
-                expected=f"a lease of 1 to {limits.LEASE_MS_MAX} ms", found=f"{self.lease_ms} ms"
-            )
+        check_grip(self.holder or "", self.lease_ms)
 
     def decide(self, view: View, now: Instant) -> Decision[WorldInfo]:
         known = self._identity.known(view)

@@ -10,24 +10,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from perdure.kernel import limits
 from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.consumers import check_read
 from perdure.kernel.errors import (
     Contended,
     FenceHeld,
-    Invalid,
     NotQuiescent,
     StaleWriter,
 )
-from perdure.kernel.ids import Epoch, Holder, Instant, Partition, Seq, checked_id
+from perdure.kernel.ids import Epoch, Holder, Instant, Partition, Seq
 from perdure.kernel.places import WorldRef
 from perdure.kernel.record import Record
 from perdure.kernel.records import Drain, Fence, Head, Status, head_key
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.upkeep import required_key
 from perdure.kernel.view import Decision, Key, Reads, View
-from perdure.kernel.wake import INACTIVE, UNREAD_MS, appended, existing_head, woken
+from perdure.kernel.wake import INACTIVE, UNREAD_MS, appended, existing_head, glimpsed_head, woken
+from perdure.kernel.writers import check_grip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +78,7 @@ class BeginClosing(WorldRequest):
 
     def checked(self) -> BeginClosing:
         """Return self if holder and lease are within the limits. Raises Invalid."""
-        checked_id(self.holder, what="a holder", bytes_max=limits.HOLDER_BYTES_MAX)
-        if not 1 <= self.lease_ms <= limits.LEASE_MS_MAX:
-            raise Invalid(
-                expected=f"a lease of 1 to {limits.LEASE_MS_MAX} ms", found=f"{self.lease_ms} ms"
-            )
+        check_grip(self.holder, self.lease_ms)
         return self
 
     def decide(self, view: View, now: Instant) -> Decision[Close]:
@@ -112,9 +107,7 @@ class BeginClosing(WorldRequest):
 
     def _check_free(self, head: Head, now: Instant) -> None:
         fence = head.fence
-        # An `until` further ahead than any lease was written by a wrong clock.
-        is_held = now < fence.until <= now + limits.LEASE_MS_MAX
-        if fence.holder not in {None, self.holder} and is_held:
+        if fence.is_held(now) and fence.holder != self.holder:
             raise FenceHeld(
                 expected=f"nobody else to be closing world {self.ref.world!r}"
                 if head.status == "closing"
@@ -132,7 +125,7 @@ class CheckClosingRead(WorldRequest):
         return Reads(peeks=(head_key(world), closing_key(world), required_key(world)))
 
     def decide(self, view: View, now: Instant) -> Decision[None]:
-        head = view.peek(head_key(self.ref.partition)) or existing_head(view, self.ref)
+        head = glimpsed_head(view, self.ref)
         if head.status == "closing":
             check_read(view, self.ref, head, _begun(view, self.ref).seq)
         return Decision(None)

@@ -19,8 +19,8 @@ from perdure.kernel.places import PageName, after, number
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.records import Head, cancelled_key, head_key
 from perdure.kernel.request import WorldRequest
-from perdure.kernel.status import glimpsed_head
 from perdure.kernel.view import Decision, Key, Range, Reads, View
+from perdure.kernel.wake import glimpsed_head
 
 
 class DueCommand(NamedTuple):

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 from perdure.kernel import limits
 from perdure.kernel.consumers import check_consumers
-from perdure.kernel.errors import FenceHeld, Invalid, StaleWriter, Stalled
-from perdure.kernel.ids import Epoch, Holder, Instant, Tick, checked_id
+from perdure.kernel.errors import FenceHeld, StaleWriter, Stalled
+from perdure.kernel.ids import Epoch, Holder, Instant, Tick
 from perdure.kernel.places import WorldRef
 from perdure.kernel.records import Drain, Fence, Head, Probe, head_key
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.view import Decision, Reads, View
 from perdure.kernel.wake import active_head
-from perdure.kernel.writers import check_writer, is_private
+from perdure.kernel.writers import check_grip, check_writer, is_private
 
 STALL_BACKOFF_MS = 60_000
 """A stalled world's fence is taken once a minute, then every two, four, … minutes."""
@@ -56,11 +56,7 @@ class TakeFence(WorldRequest):
 
     def checked(self) -> TakeFence:
         """Return self if holder and lease are within the limits. Raises Invalid."""
-        checked_id(self.holder, what="a holder", bytes_max=limits.HOLDER_BYTES_MAX)
-        if not 1 <= self.lease_ms <= limits.LEASE_MS_MAX:
-            raise Invalid(
-                expected=f"a lease of 1 to {limits.LEASE_MS_MAX} ms", found=f"{self.lease_ms} ms"
-            )
+        check_grip(self.holder, self.lease_ms)
         return self
 
     def decide(self, view: View, now: Instant) -> Decision[Grip]:
@@ -76,8 +72,7 @@ class TakeFence(WorldRequest):
                 return Decision(Grip(fence.epoch, self.holder, fence.until, head))
             renewed = replace(head, fence=replace(fence, until=until))
             return Decision(Grip(fence.epoch, self.holder, until, renewed), (renewed,))
-        # An `until` further ahead than any lease was written by a wrong clock.
-        if fence.holder is not None and now < fence.until <= now + limits.LEASE_MS_MAX:
+        if fence.is_held(now):
             raise FenceHeld(
                 expected=f"a free fence on world {self.ref.world!r}",
                 found=f"epoch {fence.epoch} held for {fence.until - now} ms more",

@@ -29,6 +29,7 @@ from perdure.kernel.record import Record
 from perdure.kernel.records import Fence, Head, World, world_key
 from perdure.kernel.upkeep import Consumer, consumer_key
 from perdure.kernel.view import Decision, Key, Reads, Removed, View, Write
+from perdure.kernel.writers import check_lease
 
 CONSUMER: Final[Lane] = "landing"
 """Name of the watermark that says how far a world has landed."""
@@ -141,10 +142,7 @@ class TakeLandingFence:
                 expected=f"a holder of 1 to {limits.HOLDER_BYTES_MAX} bytes",
                 found=repr(self.holder),
             )
-        if not 1 <= self.lease_ms <= limits.LEASE_MS_MAX:
-            raise Invalid(
-                expected=f"a lease of 1 to {limits.LEASE_MS_MAX} ms", found=f"{self.lease_ms} ms"
-            )
+        check_lease(self.lease_ms)
         return Reads(keys=(landing_head_key(self.stream),))
 
     def decide(self, view: View, now: Instant) -> Decision[LandingGrip]:
@@ -157,8 +155,7 @@ class TakeLandingFence:
                 return Decision(LandingGrip(fence.epoch, fence.until, intent))
             renewed = replace(head, fence=replace(fence, until=until))
             return Decision(LandingGrip(fence.epoch, until, intent), (renewed,))
-        # An `until` further ahead than any lease was written by a wrong clock.
-        if fence.holder is not None and now < fence.until <= now + limits.LEASE_MS_MAX:
+        if fence.is_held(now):
             raise FenceHeld(
                 expected="a free landing fence",
                 found=f"epoch {fence.epoch} held for {fence.until - now} ms more",

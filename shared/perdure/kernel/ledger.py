@@ -14,13 +14,13 @@ from perdure.kernel.request import WorldRequest
 from perdure.kernel.status import (
     CommandStatus,
     Place,
-    glimpsed_head,
     placed_in,
     state_of,
     told,
     windows,
 )
 from perdure.kernel.view import Decision, Key, Missing, R, Reads, View
+from perdure.kernel.wake import glimpsed_head
 
 LEDGER_ENTRIES_MAX: Final = 4_000
 """Log entries that one page of the ledger looks through."""

@@ -9,8 +9,8 @@ from perdure.kernel.log import LogEntry
 from perdure.kernel.places import after, number
 from perdure.kernel.records import head_key
 from perdure.kernel.request import WorldRequest
-from perdure.kernel.status import glimpsed_head
 from perdure.kernel.view import Decision, Range, Reads, View
+from perdure.kernel.wake import glimpsed_head
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from perdure.kernel import limits
 from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.destroy import end_facts, ended
 from perdure.kernel.errors import Contended
@@ -28,9 +27,7 @@ def is_abandoned(head: Head, now: Instant) -> bool:
     """Say whether a private world has outlived its holder, and must be retired by others."""
     if not is_private(head) or head.status not in {"active", "closing"}:
         return False
-    fence = head.fence
-    # An `until` further ahead than any lease was written by a wrong clock.
-    return fence.holder is None or not now < fence.until <= now + limits.LEASE_MS_MAX
+    return not head.fence.is_held(now)
 
 
 def is_tombstone(head: Head) -> bool:

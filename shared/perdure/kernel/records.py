@@ -119,6 +119,13 @@ class Fence:
     holder: Holder | None = None
     until: Instant = Instant(0)
 
+    def is_held(self, now: Instant) -> bool:
+        """Say whether its holder's lease still runs.
+
+        An ``until`` further ahead than any lease was written by a wrong clock.
+        """
+        return self.holder is not None and now < self.until <= now + limits.LEASE_MS_MAX
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:

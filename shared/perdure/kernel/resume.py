@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from perdure.kernel.errors import MissingRun, WrongApp, shown
+from perdure.kernel.errors import MissingRun, shown
 from perdure.kernel.ids import Holder
 from perdure.kernel.reading import WorldState
 from perdure.kernel.wake import check_active
-from perdure.kernel.writers import check_mode, check_writer
+from perdure.kernel.writers import check_app, check_mode, check_writer
 
 _UUID_7: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
@@ -29,8 +29,4 @@ def check_resumable(state: WorldState, *, app: str, holder: Holder) -> None:
             expected=f"a run of world {world.world!r} that is a UUID of version 7",
             found=shown(world.run) if world.run else "none",
         )
-    if world.app not in {"", app}:
-        raise WrongApp(
-            expected=f"application {world.app!r}, for which world {world.world!r} was made",
-            found=repr(app),
-        )
+    check_app(world, app)

@@ -41,7 +41,7 @@ from perdure.kernel.records import (
 )
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.view import Decision, Key, Reads, View
-from perdure.kernel.wake import existing_head
+from perdure.kernel.wake import glimpsed_head
 
 CommandState = Literal["pending", "retryable", "applied", "rejected", "dead_letter"]
 
@@ -355,9 +355,3 @@ def told(batch: StoredBatch, place: Place, state: State) -> CommandStatus:
         code=state.code,
         detail=state.detail,
     )
-
-
-def glimpsed_head(view: View, ref: WorldRef) -> Head:
-    """Return the head without conditioning on it. Raises NotFound."""
-    head = view.peek(head_key(ref.partition))
-    return existing_head(view, ref) if head is None else head

@@ -15,9 +15,9 @@ from perdure.kernel.places import after, number
 from perdure.kernel.record import Record
 from perdure.kernel.records import head_key, world_key
 from perdure.kernel.request import WorldRequest
-from perdure.kernel.status import glimpsed_head
 from perdure.kernel.upkeep import Consumer, consumer_key, required_key
 from perdure.kernel.view import Decision, Key, Range, Reads, Removed, View
+from perdure.kernel.wake import glimpsed_head
 
 REMOVED_MAX: Final = 90
 """Log entries that one commit removes, beside the record of the trim, within COMMIT_ACTIONS_MAX."""

@@ -42,6 +42,12 @@ def existing_head(view: View, ref: WorldRef) -> Head:
     return head
 
 
+def glimpsed_head(view: View, ref: WorldRef) -> Head:
+    """Return the head without conditioning on it. Raises NotFound."""
+    head = view.peek(head_key(ref.partition))
+    return existing_head(view, ref) if head is None else head
+
+
 def active_head(view: View, ref: WorldRef) -> Head:
     """Return the head of an active world.
 

@@ -1,13 +1,21 @@
-"""Writers: who may change a world, as its mode and the holder of its fence say."""
+"""Writers: who may change a world, as mode, fence and application say."""
 
 from __future__ import annotations
 
 from typing import Final, get_args
 
-from perdure.kernel.errors import NotPermitted, NotResumable, UnknownWriterMode, shown
-from perdure.kernel.ids import Holder
+from perdure.kernel import limits
+from perdure.kernel.errors import (
+    Invalid,
+    NotPermitted,
+    NotResumable,
+    UnknownWriterMode,
+    WrongApp,
+    shown,
+)
+from perdure.kernel.ids import Holder, checked_id
 from perdure.kernel.places import WorldRef
-from perdure.kernel.records import Head, WriterMode
+from perdure.kernel.records import Head, World, WriterMode
 
 WRITER_MODES: Final[tuple[str, ...]] = get_args(WriterMode)
 
@@ -26,6 +34,27 @@ def check_holder(head: Head, holder: Holder | None) -> None:
     check_mode(head.writer_mode)
     if is_private(head) and (holder is None or holder != head.fence.holder):
         raise NotPermitted(expected="the holder of a private world's fence", found="another caller")
+
+
+def check_grip(holder: str, lease_ms: int) -> None:
+    """Refuse a holder or a lease beyond the limits. Raises InvalidId, Invalid."""
+    checked_id(holder, what="a holder", bytes_max=limits.HOLDER_BYTES_MAX)
+    check_lease(lease_ms)
+
+
+def check_lease(lease_ms: int) -> None:
+    """Refuse a lease beyond the limits. Raises Invalid."""
+    if not 1 <= lease_ms <= limits.LEASE_MS_MAX:
+        raise Invalid(expected=f"a lease of 1 to {limits.LEASE_MS_MAX} ms", found=f"{lease_ms} ms")
+
+
+def check_app(world: World, app: str) -> None:
+    """Refuse a world of another application, of which this one knows nothing. Raises WrongApp."""
+    if world.app not in {"", app}:
+        raise WrongApp(
+            expected=f"application {world.app!r}, for which world {world.world!r} was made",
+            found=repr(app),
+        )
 
 
 def check_mode(mode: str) -> None:

@@ -11,7 +11,6 @@ from perdure.kernel.capabilities import (
     UNKNOWN,
     Capabilities,
     CapabilityKind,
-    FindCapabilities,
     Use,
 )
 from perdure.kernel.errors import UnknownHook
@@ -19,17 +18,14 @@ from perdure.kernel.ids import Partition
 from perdure.kernel.places import WorldRef
 from perdure.runtime.app import App, Hook, Moment, Processor
 from perdure.runtime.compute import HookFailure
+from perdure.runtime.configure import found_capabilities
 from perdure.runtime.ports import Executes
 from perdure.runtime.resources import Resources
-from perdure.runtime.steady import steadily
 
 KnownT = TypeVar("KnownT")
 
 CHOICES_MAX: Final = 256
 """Worlds whose choice a process keeps between ticks."""
-
-CHOICE_TRIES: Final = 8
-"""Times a reading that met a running change is taken again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +99,7 @@ class Choices:
             return chosen(self._app, None)
         held = self._held.get(ref.partition)
         if held is None or held[0] != configured:
-            request = FindCapabilities(ref)
-            found = await steadily(self._authority, request, tries=CHOICE_TRIES, pause=self._pause)
+            found = await found_capabilities(self._authority, ref, pause=self._pause)
             held = (found.configured, chosen(self._app, found.capabilities))
             self._held[ref.partition] = held
             while len(self._held) > CHOICES_MAX:

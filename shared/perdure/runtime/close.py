@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from perdure.kernel.caller import LOCAL, Caller
-from perdure.kernel.capabilities import FindCapabilities
 from perdure.kernel.create import Describe, WorldInfo
 from perdure.kernel.destroy import (
     BeginClosing,
@@ -17,13 +16,15 @@ from perdure.kernel.destroy import (
     LeaveClosing,
     MarkTold,
 )
-from perdure.kernel.errors import Unavailable, WrongApp
+from perdure.kernel.errors import Unavailable
 from perdure.kernel.ids import Holder, RunId, WorldId
 from perdure.kernel.places import WorldRef
 from perdure.kernel.reading import FindWorld
 from perdure.kernel.records import World
+from perdure.kernel.writers import check_app
 from perdure.runtime.choice import hooks_in_use
 from perdure.runtime.compute import HookFailure, tell
+from perdure.runtime.configure import found_capabilities
 from perdure.runtime.steady import steadily
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 BEGIN_TRIES: Final = 8
 """Times a closing that lost too many races is asked for again."""
-
-FIND_TRIES: Final = 8
-"""Times a reading that met a running change is taken again."""
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -76,7 +74,8 @@ async def destroy(
     found = await execute(FindWorld(ref))
     if found.head.status == "destroyed":
         return Destroyed(await execute(Describe(ref)))
-    _check_app(found.world, means.app.name)
+    # Its hooks would not be told by another application.
+    check_app(found.world, means.app.name)
     # A holder of its own: two calls of one process must not tell the hooks twice either.
     holder = Holder(means.new_token())
     begin = BeginClosing(ref, holder, lease_ms, spares_held=spares_held, by=by)
@@ -104,8 +103,7 @@ async def _ended(
     failures: tuple[HookFailure, ...] = ()
     if not close.told:
         ending = Ending(world.world, world.run, world.name)
-        find = FindCapabilities(ref)
-        chosen = await steadily(means.authority, find, tries=FIND_TRIES, pause=means.pause)
+        chosen = await found_capabilities(means.authority, ref, pause=means.pause)
         hooks = hooks_in_use(means.app, chosen.capabilities, "OnDestroy")
         failures = await tell(hooks, ending)
         for each in failures:
@@ -113,12 +111,3 @@ async def _ended(
         await execute(MarkTold(ref, close.epoch))
     await execute(FinishDestroy(ref, close.epoch, by.paid))
     return failures
-
-
-def _check_app(world: World, app: str) -> None:
-    """Refuse a world of another application: its hooks would not be told."""
-    if world.app not in {"", app}:
-        raise WrongApp(
-            expected=f"application {world.app!r}, for which world {world.world!r} was made",
-            found=repr(app),
-        )

@@ -13,6 +13,7 @@ from perdure.kernel.capabilities import (
     CapabilityKind,
     Configure,
     FindCapabilities,
+    FoundCapabilities,
     Use,
     checked_app,
 )
@@ -41,6 +42,13 @@ class InUse:
     moment: Moment | None = None
 
 
+async def found_capabilities(
+    authority: Executes, ref: WorldRef, *, pause: Callable[[float], Awaitable[None]]
+) -> FoundCapabilities:
+    """Read what a world uses, again beside a running change. Raises NotFound, Contended."""
+    return await steadily(authority, FindCapabilities(ref), tries=FIND_TRIES, pause=pause)
+
+
 class Configuring:
     """Lists and changes what worlds use, for an application whose modules are loaded."""
 
@@ -63,9 +71,7 @@ class Configuring:
 
         Raises: NotFound, WrongApp.
         """
-        found = await steadily(
-            self._authority, FindCapabilities(ref), tries=FIND_TRIES, pause=self._pause
-        )
+        found = await found_capabilities(self._authority, ref, pause=self._pause)
         checked_app(found.world, ref, self._app.name)
         return self._spelled(kind, found.capabilities)
 

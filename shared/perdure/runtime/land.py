@@ -26,7 +26,7 @@ from perdure.kernel.landing import (
     TakeLandingFence,
 )
 from perdure.kernel.places import WorldRef
-from perdure.kernel.reading import FindManifests, FindTables, FindWorld
+from perdure.kernel.reading import FindTables, FindWorld
 from perdure.kernel.records import Manifest, Signature, TableRows, World
 from perdure.lake.expire import expire
 from perdure.lake.iceberg import Lake, head_of
@@ -35,6 +35,7 @@ from perdure.lake.scan import holds_rows
 from perdure.lake.schema import schema_from_signature
 from perdure.lake.segment import Origin, rows_of
 from perdure.runtime.append import appended_once
+from perdure.runtime.manifests import manifests_of
 from perdure.runtime.ports import Executes
 
 LEASE_MS: Final = 60_000
@@ -218,12 +219,7 @@ class Landing:
         return found
 
     async def _manifests(self, world: World, first: Tick, last: Tick) -> list[Manifest]:
-        found: list[Manifest] = []
-        while first + len(found) <= last:
-            begin = Tick(first + len(found))
-            find = FindManifests(world.ref.partition, begin, last)
-            found += await self.authority.execute(find)
-        return found
+        return await manifests_of(self.authority, world.ref.partition, first, last)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from perdure.kernel.log import LogEntry
 from perdure.kernel.logfeed import LogFeed
 from perdure.kernel.places import WorldRef
 from perdure.kernel.ranges import Ranges
-from perdure.kernel.reading import FindManifests
 from perdure.kernel.records import Manifest, World
+from perdure.runtime.manifests import manifests_of
 from perdure.runtime.ports import Executes
 
 ENTRIES_READ: Final = 32
@@ -94,11 +94,7 @@ class Teller:
         if not published:
             return {}
         first, last = (Tick(entry.facts["tick"]) for entry in (published[0], published[-1]))
-        found: list[Manifest] = []
-        while first + len(found) <= last:
-            begin = Tick(first + len(found))
-            find = FindManifests(passage.world.ref.partition, begin, last)
-            found += await self.authority.execute(find)
+        found = await manifests_of(self.authority, passage.world.ref.partition, first, last)
         return {manifest.seq: manifest for manifest in found}
 
     async def _admitted_before(self, world: World, lacking: Ranges) -> dict[int, Event]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from perdure.kernel.create import CreateWorld
@@ -79,31 +80,26 @@ async def _created(means: Means, creation: CreateWorld) -> None:
         raise
     except BaseException as error:  # noqa: BLE001  # raised again; it may exist by now
         retire = Retire(creation.ref, creation.name, creation.run, creation.kind, creation.app)
-        _raise([error, *await _to_the_end(_persistently(means, retire))])
+        end = partial(means.authority.execute, retire)
+        _raise([error, *await _to_the_end(_persistently(means, end))])
 
 
-async def _persistently(means: Means, retire: Retire) -> None:
+async def _persistently(means: Means, end: Callable[[], Awaitable[object]]) -> None:
     for attempt in range(RETIRE_TRIES - 1):
         try:
-            await means.authority.execute(retire)
+            await end()
         except Unavailable:
             await means.pause(0.05 * 2**attempt)
         else:
             return
-    await means.authority.execute(retire)
+    await end()
 
 
 async def _retired(means: Means, creation: CreateWorld, heartbeat: asyncio.Task[None]) -> None:
     """Destroy the world; its lease is renewed until that has begun."""
     try:
-        for attempt in range(RETIRE_TRIES - 1):
-            try:
-                await destroy(means, creation.ref, lease_ms=creation.lease_ms)
-            except Unavailable:
-                await means.pause(0.05 * 2**attempt)
-            else:
-                return
-        await destroy(means, creation.ref, lease_ms=creation.lease_ms)
+        end = partial(destroy, means, creation.ref, lease_ms=creation.lease_ms)
+        await _persistently(means, end)
     finally:
         heartbeat.cancel()
         await asyncio.wait({heartbeat})

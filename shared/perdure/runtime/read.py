@@ -26,6 +26,7 @@ from perdure.lake.scan import landed_rows
 from perdure.lake.schema import schema_from_signature
 from perdure.lake.segment import Origin, rows_of, with_origin
 from perdure.lake.where import filter_of
+from perdure.runtime.manifests import manifests_of
 from perdure.runtime.plan import (
     Asked,
     Covering,
@@ -229,12 +230,8 @@ class _Attempt:
         return await asyncio.gather(*starmap(fetched, wanted))
 
     async def _manifests(self, part: Part) -> list[Manifest]:
-        found: list[Manifest] = []
-        while part.first + len(found) <= part.last:
-            first = Tick(part.first + len(found))
-            find = FindManifests(part.world.ref.partition, first, part.last)
-            found += await self.reader.authority.execute(find)
-        return found
+        partition = part.world.ref.partition
+        return await manifests_of(self.reader.authority, partition, part.first, part.last)
 
     async def _checkpoint(self, part: Part) -> _Base | None:
         """Return the last checkpoint of a part that can still be read."""

@@ -14,7 +14,7 @@ from perdure.kernel.listing import Show
 from perdure.kernel.log import LogEntry
 from perdure.kernel.status import CommandStatus
 from perdure.runtime.read import Reader
-from perdure.runtime.worlds import LIST_MAX, Worlds
+from perdure.runtime.worlds import Worlds
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,7 @@ class ReadonlyStorage:
 
     async def discover(self, *, show: Show = "public") -> list[WorldInfo]:
         """List the worlds of the storage, destroyed ones too, by id."""
-        found: list[WorldInfo] = []
-        after: str | None = None
-        while True:
-            page, after = await self.worlds.discover(after, LIST_MAX, show=show)
-            found += page
-            if after is None:
-                return found
+        return await self.worlds.every(show=show)
 
     async def open_readonly(self, world_id: str) -> ReadonlyWorld:
         """Return a world that exists. Raises NotFound."""

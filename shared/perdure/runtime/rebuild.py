@@ -9,7 +9,7 @@ from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import IN_TICK_ENTITY_FIRST, NO_TICK, EntityId, Seq, TableId, Tick
 from perdure.kernel.landing import landing_start
 from perdure.kernel.places import WorldRef
-from perdure.kernel.reading import FindManifests, FindTables
+from perdure.kernel.reading import FindTables
 from perdure.kernel.reading import WorldState as WorldAt
 from perdure.kernel.records import Head, Manifest, TableRows, World
 from perdure.lake.archetype import Shape
@@ -17,6 +17,7 @@ from perdure.lake.objects import ObjectStore
 from perdure.lake.schema import archetype_schema
 from perdure.lake.segment import Origin, rows_of
 from perdure.lake.state import EMPTY, Rows, WorldState, rebuilt, shape_from_signature
+from perdure.runtime.manifests import manifests_of
 from perdure.runtime.plan import Part, lineage_parts
 from perdure.runtime.ports import Executes
 
@@ -75,17 +76,14 @@ async def _manifests(authority: Executes, parts: list[Part]) -> list[tuple[World
     """Return the manifests of parts with the worlds that published them, in one chain."""
     manifests: list[tuple[World, Manifest]] = []
     for part in parts:
-        first = part.first
-        while first <= part.last:
-            find = FindManifests(part.world.ref.partition, first, part.last)
-            for manifest in await authority.execute(find):
-                if manifests and manifest.previous != manifests[-1][1].digest:
-                    raise Corrupt(
-                        expected=f"a manifest of tick {manifest.tick} chained to the one before",
-                        found="another chain",
-                    )
-                manifests.append((part.world, manifest))
-            first = Tick(manifests[-1][1].tick + 1)
+        partition = part.world.ref.partition
+        for manifest in await manifests_of(authority, partition, part.first, part.last):
+            if manifests and manifest.previous != manifests[-1][1].digest:
+                raise Corrupt(
+                    expected=f"a manifest of tick {manifest.tick} chained to the one before",
+                    found="another chain",
+                )
+            manifests.append((part.world, manifest))
     return manifests
 
 

@@ -113,7 +113,7 @@ class Storage:
 
     async def discover(self, *, show: Show = "public") -> list[WorldInfo]:
         """List the worlds of the storage, by id."""
-        return await ReadonlyStorage(self.worlds, self.reader).discover(show=show)
+        return await self.worlds.every(show=show)
 
     async def land(self, *world_ids: str) -> Landed:
         """Copy what these worlds (or all) have published into the Iceberg tables.

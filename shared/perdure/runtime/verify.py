@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from perdure.kernel.errors import Corrupt, Invalid, NotPublished, WrongApp
+from perdure.kernel.errors import Corrupt, Invalid, NotPublished
 from perdure.kernel.ids import StorageId, Tick, WorldId
 from perdure.kernel.places import WorldRef
 from perdure.kernel.reading import FindWorld, WorldState
+from perdure.kernel.writers import check_app
 from perdure.lake.iceberg import Lake
 from perdure.lake.objects import ObjectStore
 from perdure.runtime.app import App
@@ -62,11 +63,7 @@ class Verifier:
         except Corrupt as error:
             finding = Finding("head", f"world {world}", error.expected, error.found)
             return Verified(0, None, (finding,))
-        if state.world.app not in {"", self.app.name}:
-            raise WrongApp(
-                expected=f"application {state.world.app!r}, for which the world was made",
-                found=repr(self.app.name),
-            )
+        check_app(state.world, self.app.name)
         first, last = _wanted(state, parts[-1], from_tick, to_tick)
         stored = StoredRows(self.authority, self.objects, self.lake, self.storage)
         walk = Walk(self.authority, self.app, state, parts, stored)

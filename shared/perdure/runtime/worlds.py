@@ -202,6 +202,15 @@ class Worlds:
         shown_here = [info for info in found[:limit] if is_shown(info, show)]
         return shown_here, found[limit - 1].world_id if more else None
 
+    async def every(self, *, show: Show, after: str | None = None) -> list[WorldInfo]:
+        """List worlds by id, all behind ``after``, however many."""
+        found: list[WorldInfo] = []
+        while True:
+            page, after = await self.discover(after, LIST_MAX, show=show)
+            found += page
+            if after is None:
+                return found
+
     async def submit(
         self,
         world: str,
