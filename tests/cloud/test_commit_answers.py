@@ -71,7 +71,7 @@ def answers(kind: str) -> dict[str, tuple[int | None, bytes]]:
 )
 def test_a_commit_that_landed_is_a_success_whatever_is_answered(kind, place, wire, answer):
     table = place.lake.created(signature_of(*ONLY))
-    wire.plan.append(Fault(True, *answers(kind)[answer]))
+    wire.plan.append(Fault(*answers(kind)[answer]))
 
     append(table, rows(0), "b0")
 
@@ -87,7 +87,7 @@ def test_a_commit_that_did_not_arrive_is_unknown_and_is_sent_again_by_landing_al
 ):
     world = place.world()
     world.publish({ONLY: [position(9, 0.0)]})
-    fault = Fault(False, *answers(kind)[answer])
+    fault = Fault(*answers(kind)[answer], arrives=False)
     wire.plan.append(fault)
 
     with pytest.raises(CommitStateUnknownException):
@@ -106,7 +106,7 @@ def test_a_commit_that_did_not_arrive_is_unknown_and_is_sent_again_by_landing_al
 def test_a_catalog_that_goes_on_failing_leaves_the_batch_to_the_next_landing(kind, place, wire):
     world = place.world()
     world.publish({ONLY: [position(9, 0.0)]})
-    wire.plan.extend([Fault(False, *answers(kind)["500"])] * APPEND_ATTEMPTS_MAX)
+    wire.plan.extend([Fault(*answers(kind)["500"], arrives=False)] * APPEND_ATTEMPTS_MAX)
 
     with pytest.raises(StoreUnavailable):
         place.land("w")
@@ -118,23 +118,23 @@ def test_a_catalog_that_goes_on_failing_leaves_the_batch_to_the_next_landing(kin
 
 
 @pytest.mark.parametrize("answer", [slow("500"), "nothing"])
-@pytest.mark.parametrize("arrives", [True, slow(False)])
-def test_a_table_whose_making_is_not_answered_is_looked_for(kind, place, wire, arrives, answer):
+@pytest.mark.parametrize("there", [1, slow(0)])
+def test_a_table_whose_making_is_not_answered_is_looked_for(kind, place, wire, there, answer):
     place.catalog.create_namespace("main")
     wire.concerns = is_creation
-    wire.plan.append(Fault(arrives, *answers(kind)[answer]))
+    wire.plan.append(Fault(*answers(kind)[answer], arrives=there == 1))
 
     append(place.lake.created(signature_of(*ONLY)), rows(0), "b0")
 
     assert list(place.keys(*ONLY).elements()) == [("w", 0, 9)]
-    assert len(wire.seen) == (1 if arrives else 2)
+    assert len(wire.seen) == 2 - there
 
 
 def test_a_role_that_may_make_no_namespace_makes_tables_in_one(place, wire):
     """A deployment makes the database; its role for landing may make tables in it."""
     place.catalog.create_namespace("main")
     wire.concerns = lambda asked: is_creation(asked, "Database", "namespaces")
-    wire.plan.append(Fault(False, 403, b"{}"))
+    wire.plan.append(Fault(403, b"{}", arrives=False))
 
     place.lake.created(signature_of(*ONLY))
 
@@ -145,7 +145,7 @@ def test_a_role_that_may_make_no_namespace_makes_tables_in_one(place, wire):
 @pytest.mark.parametrize("answer", ["500", "nothing"])
 def test_a_catalog_out_of_reach_is_unavailable_and_makes_nothing(kind, place, wire, answer):
     wire.concerns = lambda asked: True
-    wire.plan.extend([Fault(False, *answers(kind)[answer])] * 100)
+    wire.plan.extend([Fault(*answers(kind)[answer], arrives=False)] * 100)
 
     for use in (place.lake.opened, place.lake.created):
         with pytest.raises(StoreUnavailable):

@@ -18,13 +18,13 @@ HOP = {"connection", "transfer-encoding", "content-length", "keep-alive"}
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to one request: whether it arrives, and what is answered."""
+    """What is answered to one request, and whether it arrives all the same."""
 
-    arrives: bool
     status: int | None = None
     """None: the connection is closed without an answer."""
 
     body: bytes = b""
+    arrives: bool = True
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def wire_to(address: str) -> Iterator[Wire]:
             else:
                 self._answered(fault.status, [("Content-Type", "application/json")], fault.body)
 
-        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = carried
+        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = carried  # noqa: N815  # http.server's
 
         def _asked(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
             onward = http.client.HTTPConnection(there, timeout=30)
