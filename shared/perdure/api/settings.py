@@ -24,6 +24,7 @@ NAMESPACE: Final = "PERDURE_NAMESPACE"
 TABLE: Final = "PERDURE_TABLE"
 TRIM: Final = "PERDURE_TRIM"
 APP: Final = "PERDURE_APP"
+TICKS: Final = "PERDURE_TICKS"
 CATALOGS: Final = "PERDURE_CATALOG_DIR"
 TABLES: Final = "PERDURE_TABLES"
 ENDPOINT: Final = "AWS_ENDPOINT_URL"
@@ -55,10 +56,14 @@ class Settings:
     trim_ms: int | None = None
     """Age from which the schedule that lands lets go of what has landed; None for never."""
 
+    ticks: str | None = None
+    """URL of the queue of worlds that are due."""
+
     dynamodb_endpoint: str | None = None
     s3_endpoint: str | None = None
     glue_endpoint: str | None = None
     s3tables_endpoint: str | None = None
+    sqs_endpoint: str | None = None
     tables: str = GLUE
     """The Iceberg catalog in the cloud: ``glue``, or the ARN of an S3 table bucket."""
 
@@ -130,6 +135,8 @@ class Settings:
             f"{ENDPOINT}_GLUE": self.glue_endpoint,
             f"{ENDPOINT}_S3TABLES": self.s3tables_endpoint,
             TABLES: self.tables if self.is_in_table_bucket else None,
+            TICKS: self.ticks,
+            f"{ENDPOINT}_SQS": self.sqs_endpoint,
         }
         return {name: value for name, value in spelled.items() if value is not None}
 
@@ -141,7 +148,8 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
     the DynamoDB table that is the authority of the latter; without it, a file of this machine in
     ``PERDURE_CATALOG_DIR`` is. ``PERDURE_TABLES`` is the ARN of the S3 table bucket for the Iceberg
     tables of a bucket; without it they are in the Glue catalog, or in a file beside a local
-    authority. The AWS endpoint overrides are AWS's own variables.
+    authority. ``PERDURE_TICKS`` is the queue of worlds that are due. The AWS endpoint overrides
+    are AWS's own variables.
     Raises: InvalidValue, InvalidId.
     """
     variables = os.environ if environment is None else environment
@@ -160,6 +168,8 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
         glue_endpoint=variables.get(f"{ENDPOINT}_GLUE") or everywhere,
         s3tables_endpoint=variables.get(f"{ENDPOINT}_S3TABLES") or everywhere,
         tables=GLUE if is_local else _tables(variables.get(TABLES) or GLUE, namespace),
+        ticks=variables.get(TICKS) or None,
+        sqs_endpoint=variables.get(f"{ENDPOINT}_SQS") or everywhere,
         catalogs=variables.get(CATALOGS) or None,
     )
 
