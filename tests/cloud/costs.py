@@ -195,6 +195,7 @@ async def rig_at(address: str) -> AsyncIterator[Rig]:
             client=client("glue"),
             **{
                 "warehouse": f"s3://{name}/warehouse",
+                "py-io-impl": "perdure.lake.remote.RemoteFileIO",
                 "s3.endpoint": wire.address,
                 "s3.region": "us-east-1",
                 "s3.access-key-id": access,
