@@ -17,7 +17,7 @@ PERMISSIONS = {
         "KeyForWriting",
     },
     "QueryRole": {"AuthorityRead", "LakeRead", "KeyForReading"},
-    "DispatchRole": {"AuthorityRead", "TicksSend", "KeyForReading", "KeyForWriting"},
+    "DispatchRole": {"AuthorityRead", "AuthorityCommit", "HintsOnly", "TicksSend", "KeyForReading", "KeyForWriting"},
     "TickRole": {
         "AuthorityRead",
         "AuthorityCommit",
