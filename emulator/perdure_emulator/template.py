@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from perdure.kernel.errors import InvalidValue
+from perdure_emulator.cloudformation import FAULTS, Document, Unresolved, load, named, no_template
 
 TIMEOUT_SECONDS: Final = 3
 """Time of a function that does not say. Source: AWS Lambda, default timeout."""
+
+MEMORY_MB: Final = 128
+"""Memory of a function that does not say. Source: AWS::Lambda::Function, MemorySize."""
 
 JWT: Final = "JWT"
 IAM: Final = "AWS_IAM"
@@ -22,7 +24,6 @@ OPEN: Final = "NONE"
 
 _RATE: Final = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 _SECONDS: Final = {"minute": 60, "hour": 3_600, "day": 86_400}
-_IN_BRACES: Final = re.compile(r"\$\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,9 @@ class Function:
     timeout_seconds: int
     every_seconds: tuple[int, ...]
     """Intervals of its schedules."""
+    memory_mb: int = MEMORY_MB
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Its variables: those that every function has, and its own."""
 
     @property
     def folder(self) -> str:
@@ -84,31 +88,48 @@ class Template:
 
 def read(path: Path) -> Template:
     """Read a template. Raises InvalidValue for one that is missing or says nothing to run."""
+    document = load(path)
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506  # a SafeLoader
-        resources = content["Resources"]
-        functions = {each.name: each for each in _functions(resources, path.parent)}
-        routes = tuple(_routes(resources))
-    except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidValue(
-            expected=f"a SAM template with functions and routes at {path}",
-            found=f"{type(error).__name__}: {error}".splitlines()[0],
-        ) from error
+        functions = {each.name: each for each in _functions(document, path.parent)}
+        routes = tuple(_routes(document.resources))
+    except FAULTS as error:
+        raise no_template(path, error) from error
     return Template(functions, routes)
 
 
-def _functions(resources: Mapping[str, Any], root: Path) -> Iterator[Function]:
-    for name, resource in resources.items():
+def _functions(document: Document, root: Path) -> Iterator[Function]:
+    shared = document.globals.get("Function", {})
+    for name, resource in document.resources.items():
         if resource["Type"] == "AWS::Serverless::Function":
-            properties = resource["Properties"]
+            properties = {**shared, **resource["Properties"]}
             module, _, handler = properties.get("Handler", "app.handler").rpartition(".")
             yield Function(
                 name=name,
                 file=root / properties["CodeUri"] / f"{module}.py",
                 handler=handler,
-                timeout_seconds=properties.get("Timeout", TIMEOUT_SECONDS),
+                timeout_seconds=int(document.resolve(properties.get("Timeout", TIMEOUT_SECONDS))),
                 every_seconds=tuple(_intervals(properties.get("Events", {}))),
+                memory_mb=int(document.resolve(properties.get("MemorySize", MEMORY_MB))),
+                environment=_environment(document, shared, resource["Properties"]),
             )
+
+
+def _environment(
+    document: Document, shared: Mapping[str, Any], own: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return a function's variables, but for those whose value only a deployment knows."""
+    found: dict[str, str] = {}
+    for properties in (shared, own):
+        for name, value in properties.get("Environment", {}).get("Variables", {}).items():
+            try:
+                found[name] = _text(document.resolve(value))
+            except Unresolved:
+                found.pop(name, None)
+    return found
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _intervals(events: Mapping[str, Any]) -> Iterator[int]:
@@ -125,8 +146,8 @@ def _routes(resources: Mapping[str, Any]) -> Iterator[HttpRoute]:
         if resource["Type"] == "AWS::ApiGatewayV2::Route":
             key = resource["Properties"]["RouteKey"]
             method, path = key.split(" ")
-            integration = _named(resource["Properties"]["Target"])
-            function = _named(resources[integration]["Properties"]["IntegrationUri"])
+            integration = named(resource["Properties"]["Target"])
+            function = named(resources[integration]["Properties"]["IntegrationUri"])
             kind = _authorization(resources, resource["Properties"])
             yield HttpRoute(key, method, tuple(path.split("/")), function, kind)
 
@@ -135,33 +156,9 @@ def _authorization(resources: Mapping[str, Any], route: Mapping[str, Any]) -> st
     """Return who is let in by a route. Raises InvalidValue for what the emulator cannot check."""
     kind = str(route.get("AuthorizationType", OPEN))
     if kind == JWT:
-        kind = resources[_named(route["AuthorizerId"])]["Properties"]["AuthorizerType"]
+        kind = resources[named(route["AuthorizerId"])]["Properties"]["AuthorizerType"]
     if kind not in {JWT, IAM, OPEN}:
         raise InvalidValue(
             expected=f"{route['RouteKey']} to be authorized by {JWT}, {IAM} or {OPEN}", found=kind
         )
     return kind
-
-
-def _named(reference: Any) -> str:
-    """Return the logical id that a function of CloudFormation names."""
-    if isinstance(reference, list):
-        return str(reference[0])
-    found = _IN_BRACES.search(reference)
-    return found[1] if found else str(reference).partition(".")[0]
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML with the short forms of CloudFormation (`!Sub`, `!GetAtt`, …), kept as their argument."""
-
-
-def _argument(loader: yaml.SafeLoader, _: str, node: yaml.Node) -> Any:
-    if isinstance(node, yaml.ScalarNode):
-        return loader.construct_scalar(node)
-    if isinstance(node, yaml.SequenceNode):
-        return loader.construct_sequence(node, deep=True)
-    assert isinstance(node, yaml.MappingNode)
-    return loader.construct_mapping(node, deep=True)
-
-
-_Loader.add_multi_constructor("!", _argument)
