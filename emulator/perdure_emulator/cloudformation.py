@@ -41,8 +41,10 @@ class Unresolved(Exception):
 class Document:
     """A template whose values can be asked for."""
 
-    def __init__(self, content: Mapping[str, Any]) -> None:
+    def __init__(self, content: Mapping[str, Any], given: Mapping[str, str]) -> None:
+        """Hold a template's content; parameters are what is ``given``, or their defaults."""
         resources = content["Resources"]
+        self._given = given
         self._parameters = _section(content, "Parameters")
         self._conditions = _section(content, "Conditions")
         self._mappings = _section(content, "Mappings")
@@ -109,11 +111,11 @@ class Document:
             return _Nothing
         if name in self._parameters:
             parameter = self._parameters[name]
-            if "Default" not in parameter:
+            if name not in self._given and "Default" not in parameter:
                 raise Unresolved(name)
-            default = str(parameter["Default"])
+            value = str(self._given.get(name, parameter.get("Default")))
             is_list = str(parameter.get("Type", "")).startswith(("CommaDelimitedList", "List<"))
-            return default.split(",") if is_list else default
+            return value.split(",") if is_list else value
         return self._placed(name)
 
     def _sub(self, given: Any) -> str:
@@ -143,10 +145,11 @@ class Document:
         return found
 
 
-def load(path: Path) -> Document:
+def load(path: Path, given: Mapping[str, str]) -> Document:
     """Read a template's text. Raises InvalidValue for one that is none."""
     try:
-        return Document(yaml.load(path.read_text(encoding="utf-8"), _Loader))  # noqa: S506  # a SafeLoader
+        content = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506  # a SafeLoader
+        return Document(content, given)
     except FAULTS as error:
         raise no_template(path, error) from error
 
