@@ -55,6 +55,11 @@ BATCH_MAX: Final = 10
 
 SCHEDULED: Final[Mapping[str, By]] = {"Schedule": "aws.events", "ScheduleV2": "aws.scheduler"}
 
+TIMED: Final = frozenset(
+    {"Schedule", "ScheduleExpression", "ScheduleExpressionTimezone", "State", "Enabled", "Input"}
+)
+"""Properties of a schedule that say when and what."""
+
 
 def read(
     path: Path,
@@ -130,7 +135,8 @@ def _schedules(document: Document, events: Mapping[str, Any]) -> Iterator[Schedu
     for name, event in events.items():
         if event["Type"] not in SCHEDULED:
             continue
-        given = document.resolve(event["Properties"])
+        properties = event["Properties"]
+        given = document.resolve({name: properties[name] for name in properties.keys() & TIMED})
         if given.get("State", "ENABLED") != "ENABLED" or given.get("Enabled", True) is not True:
             continue
         yield Schedule(
