@@ -32,8 +32,8 @@ CLOUD: Final = "perdure.api.wiring_aws"
 @asynccontextmanager
 async def api(chosen: Settings | None = None) -> AsyncIterator[Api]:
     """Open what the routes without Arrow need; where, the environment says unless told."""
-    async with opened_worlds(chosen or settings()) as (_, worlds):
-        yield Api(worlds, pause=asyncio.sleep)
+    async with opened_worlds(chosen or settings()) as (authority, worlds):
+        yield Api(worlds, pause=asyncio.sleep, costs=authority.costs)
 
 
 @asynccontextmanager

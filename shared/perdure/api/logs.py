@@ -1,0 +1,56 @@
+"""Logs: one JSON line for each thing worth telling, and in none of them what a caller sent."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+
+from perdure.api.invocation import current
+
+NAME: Final = "perdure"
+"""The logger above those of every module, so that what the runtime logs comes out here too."""
+
+FRAMES_LOGGED: Final = 8
+
+
+def opened_logger(service: str) -> Logger:
+    """Return the logger of this process, made by the first who asks.
+
+    Not at import: whether this process tells debugging too may be drawn by lot.
+    """
+    # Standard output belongs to what a command prints.
+    logger = Logger(service=NAME, stream=sys.stderr, utc=True)
+    handler = logger.registered_handler
+    if not any(isinstance(each, _Discreet) for each in handler.filters):
+        handler.addFilter(_Discreet())
+        logger.append_keys(service=service)
+    return logger
+
+
+class _Discreet(logging.Filter):
+    """Adds whose line it is, and puts where an error happened in place of its text."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        invocation = current()
+        if invocation.correlation:
+            record.correlation = invocation.correlation
+            record.request = invocation.request_id
+        if record.exc_info and record.exc_info[1] is not None:
+            for name, value in told(record.exc_info[1]).items():
+                setattr(record, name, value)
+        record.exc_info = record.exc_text = record.stack_info = None
+        return True
+
+
+def told(error: BaseException) -> Mapping[str, Any]:
+    """Say what kind of error it is and where it happened: its text may quote what was sent."""
+    frames = traceback.extract_tb(error.__traceback__)[-FRAMES_LOGGED:]
+    return {
+        "kind": f"{type(error).__module__}.{type(error).__qualname__}",
+        "where": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames],
+    }
