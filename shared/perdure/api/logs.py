@@ -6,7 +6,7 @@ import logging
 import sys
 import traceback
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from aws_lambda_powertools import Logger
 
@@ -23,13 +23,23 @@ def opened_logger(service: str) -> Logger:
 
     Not at import: whether this process tells debugging too may be drawn by lot.
     """
-    # Standard output belongs to what a command prints.
-    logger = Logger(service=NAME, stream=sys.stderr, utc=True)
+    logger = Logger(service=NAME, logger_handler=_ToStderr(), utc=True)
     handler = logger.registered_handler
     if not any(isinstance(each, _Discreet) for each in handler.filters):
         handler.addFilter(_Discreet())
-        logger.append_keys(service=service)
+    logger.append_keys(service=service)
     return logger
+
+
+class _ToStderr(logging.StreamHandler[TextIO]):
+    """Writes to what standard error is at the time: standard output belongs to commands."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]  # never set
+        return sys.stderr
 
 
 class _Discreet(logging.Filter):

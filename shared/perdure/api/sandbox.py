@@ -63,8 +63,9 @@ class Sandbox(Generic[P]):
 
     def handler(self, event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
         """Answer one event, from outside any event loop. Raises InvocationFailed."""
-        # Not Runner.run: it sets and resets the handler of Ctrl-C at each event, for 0.2 ms.
-        return self._loop().get_loop().run_until_complete(self.answer(event, context))
+        with self._watch.traced():
+            # Not Runner.run: it sets and resets the handler of Ctrl-C each time, for 0.2 ms.
+            return self._loop().get_loop().run_until_complete(self.answer(event, context))
 
     def interruptible(self, event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
         """Answer one event, and let Ctrl-C cancel it, so that it lets go of what it holds.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from perdure.api.measures import NAMESPACE
+from perdure.api.settings import STORAGE
 
 FUNCTION: Final = "AWS_LAMBDA_FUNCTION_NAME"
 SERVICE: Final = "POWERTOOLS_SERVICE_NAME"
@@ -27,6 +28,8 @@ class Observing:
     namespace: str
     in_lambda: bool
     """Metrics are printed, as a function's log takes them; a command's output is not for them."""
+    uses_aws: bool
+    """Something here calls AWS."""
 
 
 def observing(environment: Mapping[str, str] | None = None) -> Observing:
@@ -36,6 +39,7 @@ def observing(environment: Mapping[str, str] | None = None) -> Observing:
         service=variables.get(SERVICE) or "perdure",
         namespace=variables.get(METRICS) or NAMESPACE,
         in_lambda=bool(variables.get(FUNCTION)),
+        uses_aws=variables.get(STORAGE, "").startswith("s3:"),
     )
 
 

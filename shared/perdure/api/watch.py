@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,8 +14,11 @@ from aws_lambda_powertools import Logger
 from perdure.api.invocation import INVOCATION, Invocation, correlation_of
 from perdure.api.logs import opened_logger, told
 from perdure.api.measures import MEASURES
-from perdure.api.settings_observing import Observing, observing
+from perdure.api.settings_observing import Observing, is_traced, observing
 from perdure.authority.costs import Costs, since
+
+TRACING: Final = "perdure.api.tracing"
+"""Imported by name, and only for an event that is traced."""
 
 DONE: Final = "done"
 UNFORESEEN: Final = "unforeseen"
@@ -42,6 +46,7 @@ class Watch:
         self._is_cold = True
         self._costs: Callable[[], Costs] = Costs
         self._told = Costs()
+        self._traces: Any = None
 
     @cached_property
     def observing(self) -> Observing:
@@ -52,6 +57,18 @@ class Watch:
     def logger(self) -> Logger:
         """The logger, opened by the first event."""
         return opened_logger(self.observing.service)
+
+    @contextmanager
+    def traced(self) -> Iterator[None]:
+        """Make a segment of an event if X-Ray samples it."""
+        if self._is_quiet or not is_traced():
+            yield
+            return
+        if self._traces is None:
+            traces = importlib.import_module(TRACING).Traces
+            self._traces = traces(self.observing.service, with_aws=self.observing.uses_aws)
+        with self._traces.segment(self.observing.service):
+            yield
 
     @contextmanager
     def invocation(self, event: Any, request_id: str) -> Iterator[Invocation]:
@@ -92,6 +109,8 @@ class Watch:
         # Where no function runs, whoever sits before it has not asked for a line a request.
         say = self.logger.info if self.observing.in_lambda else self.logger.debug
         say(DONE, extra=facts)
+        if self._traces is not None and is_traced():
+            self._traces.annotate(seen)
         if not self.observing.in_lambda:
             return
         if seen.code is not None:
