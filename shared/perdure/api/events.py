@@ -33,6 +33,7 @@ def check_http(event: Mapping[str, Any]) -> None:
     context = _object(event, "requestContext", "requestContext")
     http = _object(context, "http", "requestContext.http")
     _text(http, "method", "requestContext.http.method")
+    _text(context, "stage", "requestContext.stage")
     _text(event, "rawPath", "rawPath")
     for name in ("headers", "queryStringParameters"):
         for said in _object(event, name, name, optional=True).values():

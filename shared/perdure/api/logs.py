@@ -23,7 +23,9 @@ def opened_logger(service: str) -> Logger:
 
     Not at import: whether this process tells debugging too may be drawn by lot.
     """
-    logger = Logger(service=NAME, logger_handler=_ToStderr(), utc=True)
+    # Another sandbox of this process may have opened it: Powertools knows it by its handler.
+    opened = getattr(logging.getLogger(NAME), "powertools_handler", None)
+    logger = Logger(service=NAME, logger_handler=opened or _ToStderr(), utc=True)
     handler = logger.registered_handler
     if not any(isinstance(each, _Discreet) for each in handler.filters):
         handler.addFilter(_Discreet())
