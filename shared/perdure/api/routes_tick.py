@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from perdure.api import models
-from perdure.api.deadlines import MARGIN_MS, time_left
+from perdure.api.deadlines import time_left
 from perdure.api.decoding import header
 from perdure.api.gateway import Request
 from perdure.api.ports import TickPorts
@@ -41,12 +41,6 @@ async def run_ticks(
             for each in ran.hook_failures
         ],
     }
-
-
-async def run_due(ports: TickPorts, remaining_ms: int) -> dict[str, Any]:
-    """Tick every world whose time has come, and retire what is abandoned, as a schedule asks."""
-    ran = await ports.run_due(ms=max(0, remaining_ms - MARGIN_MS))
-    return {"ticks": ran.ticks, "failed": list(ran.failed), "retired": ran.retired}
 
 
 ROUTES: Final[tuple[Route[Any], ...]] = (run_ticks,)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from http import HTTPStatus
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from perdure.api.access import TRUSTED, principal
 from perdure.api.deadlines import HTTP_MS_MAX, TimeUp, last_ms, within
@@ -14,6 +15,7 @@ from perdure.api.events import check_http, kind_of
 from perdure.api.gateway import REPLY_BYTES_MAX, Answer, LambdaContext, Request
 from perdure.api.invocation import CORRELATION, Invocation
 from perdure.api.problems import INTERNAL, internal, problem
+from perdure.api.queue import Handed
 from perdure.api.routing import Route, Router
 from perdure.api.settings_access import Access, access
 from perdure.api.watch import InvocationFailed, Watch
@@ -28,6 +30,9 @@ from perdure.kernel.errors import (
 P = TypeVar("P")
 T = TypeVar("T")
 
+BATCH: Final = "perdure.api.batch"
+"""Imported by name, and only by who has a queue: Powertools' batches take a fifth of a second."""
+
 
 class Sandbox(Generic[P]):
     """What a function keeps between two events.
@@ -41,17 +46,21 @@ class Sandbox(Generic[P]):
         opening: Callable[[], AbstractAsyncContextManager[P]],
         routes: Sequence[Route[P]],
         scheduled: Callable[[P, int], Awaitable[dict[str, Any]]] | None = None,
+        queued: Callable[[P, Handed, int], Awaitable[dict[str, Any]]] | None = None,
         *,
         reply_bytes_max: int = REPLY_BYTES_MAX,
         trusted: bool = False,
     ) -> None:
-        """Serve ``routes``, and schedule events by ``scheduled(ports, remaining_ms)``.
+        """Serve ``routes``, and what comes by itself.
 
+        Schedules by ``scheduled(ports, remaining_ms)``, messages of a queue by
+        ``queued(ports, handed, remaining_ms)``.
         ``trusted`` is for events that a caller in this process makes: nobody need say who asks.
         """
         self._opening = opening
         self._router = Router(routes)
         self._scheduled = scheduled
+        self._queued = queued
         self._reply_bytes_max = reply_bytes_max
         self._trusted = trusted
         self._access: Access | None = None
@@ -63,9 +72,12 @@ class Sandbox(Generic[P]):
 
     def handler(self, event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
         """Answer one event, from outside any event loop. Raises InvocationFailed."""
+        # Not Runner.run: it sets and resets the handler of Ctrl-C at each event, for 0.2 ms.
+        run = self._loop().get_loop().run_until_complete
         with self._watch.traced():
-            # Not Runner.run: it sets and resets the handler of Ctrl-C each time, for 0.2 ms.
-            return self._loop().get_loop().run_until_complete(self.answer(event, context))
+            if isinstance(event, Mapping) and "Records" in event:
+                return self._batch(event, context, run)
+            return run(self.answer(event, context))
 
     def interruptible(self, event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
         """Answer one event, and let Ctrl-C cancel it, so that it lets go of what it holds.
@@ -99,9 +111,7 @@ class Sandbox(Generic[P]):
     ) -> dict[str, Any]:
         """Do what an event asks that nobody waits for."""
         if self._scheduled is None or "Records" in event:
-            raise MalformedEvent(
-                expected="an event that the template of this function names", found="another"
-            )
+            raise _not_ours()
         seen.operation = "scheduled"
         remaining_ms = context.get_remaining_time_in_millis()
         done = await self._in_time(self._due(self._scheduled, context), remaining_ms)
@@ -113,6 +123,33 @@ class Sandbox(Generic[P]):
         self, scheduled: Callable[[P, int], Awaitable[dict[str, Any]]], context: LambdaContext
     ) -> dict[str, Any]:
         return await scheduled(await self.opened(), context.get_remaining_time_in_millis())
+
+    def _batch(
+        self,
+        event: Mapping[str, Any],
+        context: LambdaContext,
+        run: Callable[[Coroutine[Any, Any, Any]], Any],
+    ) -> dict[str, Any]:
+        """Handle a batch of messages, and tell which are to be handed out again."""
+        with self._watch.invocation(event, context.aws_request_id) as seen:
+            seen.operation = "queued"
+            try:
+                return self._served(event, context, run)
+            except Exception as error:  # noqa: BLE001  # the last frame before Lambda, which prints it
+                raise self._failed(error, seen) from None
+
+    def _served(
+        self,
+        event: Mapping[str, Any],
+        context: LambdaContext,
+        run: Callable[[Coroutine[Any, Any, Any]], Any],
+    ) -> dict[str, Any]:
+        if self._queued is None:
+            raise _not_ours()
+        batch = importlib.import_module(BATCH).Batch(event, context, self._watch.logger, run)
+        opening = self._in_time(self.opened(), context.get_remaining_time_in_millis())
+        done: dict[str, Any] = batch.answered(run(opening), self._queued)
+        return done
 
     async def opened(self) -> P:
         """Return the ports, opened by the first who asks. Raises PerdureError."""
@@ -214,6 +251,10 @@ class _OwnFault(Exception):
     def __init__(self, error: Refused) -> None:
         super().__init__(error.code)
         self.error = error
+
+
+def _not_ours() -> MalformedEvent:
+    return MalformedEvent(expected="an event that this function is there for", found="another")
 
 
 def _late(seen: Invocation) -> PerdureError:

@@ -8,7 +8,8 @@ from perdure.api.measures import tell
 from perdure.kernel.fence import Grip
 from perdure.kernel.ids import Instant
 from perdure.kernel.places import WorldRef
-from perdure.runtime.tick import Ticker, TickReport
+from perdure.runtime.report import TickReport
+from perdure.runtime.tick import Ticker
 
 
 class MeasuredTicker(Ticker):
@@ -20,6 +21,8 @@ class MeasuredTicker(Ticker):
         started = time.perf_counter()
         report, after = await super().tick(ref, grip, serves=serves, keep=keep)
         tell("ticks")
+        if serves is not None:
+            tell("ticks_missed", report.missed)
         tell("tick_ms", round((time.perf_counter() - started) * 1_000, 1))
         tell("tick_rows", report.rows)
         tell("commands_applied", report.applied)
