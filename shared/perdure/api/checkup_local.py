@@ -14,12 +14,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from perdure.api.checkup import Check, Finding, fail, ok, skip, warn
+from perdure.api.checkup import Check, Finding, fail, ok, refused, skip, warn
 from perdure.api.settings import Settings
 from perdure.api.wiring import existing
 from perdure.authority.sqlite import BUSY_MS
 from perdure.authority.sqlite_schema import SCHEMA, has_log, open_untouched, translated
-from perdure.kernel.errors import Corrupt
+from perdure.kernel.errors import Corrupt, NewerSchema, StoreUnavailable
 
 FREE_BYTES_FEW: Final = 2**30
 FREE_BYTES_MIN: Final = 64 * 2**20
@@ -33,6 +33,8 @@ SQLITE_MIN: Final = (3, 37, 0)
 
 QUICK_CHECK_SECONDS: Final = 60.0
 """It reads the whole file."""
+
+_EFFECTIVE: Final = os.access in os.supports_effective_ids
 
 _RIVAL: Final = """
 import fcntl, sys
@@ -74,7 +76,7 @@ def _unasked() -> list[Finding]:
 def _directory(chosen: Settings) -> Iterator[Finding]:
     existing(chosen)
     directory = chosen.catalog.parent
-    if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
+    if not os.access(directory, os.R_OK | os.W_OK | os.X_OK, effective_ids=_EFFECTIVE):
         yield fail(
             f"{directory} cannot be written by this user", f"chown or chmod u+rwx {directory}"
         )
@@ -124,6 +126,15 @@ def _is_held(descriptor: int, path: Path) -> bool:
 
 
 def _catalog(path: Path) -> Iterator[Finding]:
+    try:
+        yield from _intact(path)
+    except NewerSchema as error:
+        yield refused(error, "install the version that wrote it, or a later one")
+    except StoreUnavailable as error:
+        yield refused(error, "see who holds the file, and whether it may be read")
+
+
+def _intact(path: Path) -> Iterator[Finding]:
     problem = _damage(path)
     if problem is not None and path.with_name(f"{path.name}-wal").exists():
         # Somebody opened it since: what was read beside their writes proves nothing.

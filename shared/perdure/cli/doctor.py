@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -87,9 +88,7 @@ def doctor(
             click.echo(_line(each))
     wrong = failed(found)
     if wrong:
-        raise click.exceptions.Exit(
-            UNAVAILABLE if all(each.may_pass for each in wrong) else REFUSED
-        )
+        sys.exit(UNAVAILABLE if all(each.may_pass for each in wrong) else REFUSED)
 
 
 def _check_usage(place: Place, storage: str | None) -> None:

@@ -25,12 +25,12 @@ def versions_check() -> Check:
 
 def _versions() -> Iterator[Finding]:
     try:
-        wanted = importlib.metadata.metadata(NAME)
+        python = importlib.metadata.metadata(NAME)["Requires-Python"]
     except importlib.metadata.PackageNotFoundError:
         yield warn("perdure is not installed, only found", "install it: scripts/setup runtime")
         return
     problems = [
-        *python_findings(wanted.get("Requires-Python") or "", platform.python_version()),
+        *python_findings(python, platform.python_version()),
         *package_findings(importlib.metadata.requires(NAME) or []),
     ]
     of_sqlite = sqlite_finding()
