@@ -191,6 +191,7 @@ def test_bucket_that_is_not_there_is_named(installed):
     assert "nowhere-at-all" in told.only("bucket")["remedy"]
 
 
+@pytest.mark.slow
 def test_bucket_that_is_open_to_the_public_is_warned_of(installed):
     boto3.client("s3").delete_public_access_block(Bucket=installed.name)
 
@@ -216,6 +217,7 @@ def test_dead_letter_is_counted_and_not_touched(installed):
     assert taken[0]["Attributes"]["ApproximateReceiveCount"] == "1"
 
 
+@pytest.mark.slow
 def test_queue_that_is_not_there_or_keeps_no_order_fails(installed, monkeypatch):
     url = boto3.client("sqs").create_queue(QueueName=f"{installed.name}-plain")["QueueUrl"]
 
@@ -229,6 +231,7 @@ def test_queue_that_is_not_there_or_keeps_no_order_fails(installed, monkeypatch)
     assert plain.only("dead-letters")["level"] == "skip"
 
 
+@pytest.mark.slow
 def test_iceberg_catalog_without_its_namespace_is_warned_of(installed):
     told = doctor(*installed.options)
     boto3.client("glue").delete_database(Name="default")
@@ -289,6 +292,7 @@ def test_clock_is_compared_with_the_date_of_an_answer_even_of_a_refusal(at):
     assert "NTP" in told.only("clock")["remedy"]
 
 
+@pytest.mark.slow
 def test_endpoint_that_hangs_costs_a_few_seconds_and_is_told(at):
     with silent() as url:
         at(url)
