@@ -82,6 +82,43 @@ def open_database(path: Path, *, busy_ms: int) -> sqlite3.Connection:
     return database
 
 
+def open_untouched(path: Path, *, busy_ms: int) -> sqlite3.Connection:
+    """Open a file to be read, which must be there: no byte of its directory changes.
+
+    Raises: NewerSchema, SchemaMismatch, Corrupt, StoreUnavailable.
+    """
+    # A log beside the file: somebody has it open, or died. Without one, nobody does; to be read
+    # as any other file it would be given one.
+    how = "readonly_shm=1" if _log_of(path).exists() else "immutable=1"
+    address = f"{path.absolute().as_uri()}?mode=ro&{how}"
+    try:
+        database = sqlite3.connect(address, timeout=busy_ms / 1_000, isolation_level=None, uri=True)
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+    try:
+        _checked(database, path)
+    except sqlite3.Error as error:
+        database.close()
+        raise translated(error, path) from error
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def has_log(path: Path) -> bool:
+    """Say whether the file is written through a write-ahead log, as its header tells.
+
+    Source: https://www.sqlite.org/fileformat2.html, bytes 18 and 19 of the header.
+    """
+    with path.open("rb") as file:
+        return file.read(20)[18:] == b"\x02\x02"
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
     tables = _checked(database, path)
     if database.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
