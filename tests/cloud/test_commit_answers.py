@@ -80,7 +80,7 @@ def test_a_commit_that_landed_is_a_success_whatever_is_answered(kind, place, wir
 
 
 @pytest.mark.parametrize(
-    "answer", ["conflict", "nothing", *map(slow, ("500", "502", "503", "504"))]
+    "answer", ["nothing", *map(slow, ("conflict", "500", "502", "503", "504"))]
 )
 def test_a_commit_that_did_not_arrive_is_unknown_and_is_sent_again_by_landing_alone(
     kind, place, wire, answer

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import botocore.session
 import pytest
+from botocore.loaders import Loader
 from pyiceberg.catalog import Catalog
 from tests.support.ministack import account
 from tests.support.wire import Asked
@@ -26,12 +28,15 @@ EVERY = [LOCAL, FILE, GLUE, BUCKET]
 REGION = "us-east-1"
 
 _numbers = count(100_000)
+_MODELS = Loader()
+"""What botocore reads of every service takes longer than most tests: it is read once."""
 
 
 def in_aws(address: str, environment: pytest.MonkeyPatch) -> str:
     """Turn this process to an account of its own, and return a name that nobody has yet."""
     number = next(_numbers)
-    environment.setattr(boto3, "DEFAULT_SESSION", None)  # it remembers the account before
+    session = botocore.session.Session()
+    session.register_component("data_loader", _MODELS)
     variables = {
         "AWS_ACCESS_KEY_ID": account(number),
         "AWS_SECRET_ACCESS_KEY": "test",
@@ -41,6 +46,8 @@ def in_aws(address: str, environment: pytest.MonkeyPatch) -> str:
     }
     for variable, value in variables.items():
         environment.setenv(variable, value)
+    # A session remembers the account of before.
+    environment.setattr(boto3, "DEFAULT_SESSION", boto3.Session(botocore_session=session))
     return f"lake-{os.getpid()}-{number}"
 
 
