@@ -55,6 +55,7 @@ def functions(tmp_path_factory):
         create = sample("api", "create-world")
         reply = opened.answer("api", {**create, "body": json.dumps(HARBOUR)})
         assert reply["statusCode"] == 201, reply
+        assert opened.answer("tick", sample("tick", "tick-world"))["statusCode"] == 200
         yield opened
         opened.close()
 
