@@ -29,7 +29,7 @@ from perdure_emulator.issuer import AUDIENCE, NAME, Issuer, issuer
 from perdure_emulator.queue_local import LocalQueues
 from perdure_emulator.sandboxes import Runs, placed
 from perdure_emulator.sources import Waiting
-from perdure_emulator.variables import effective
+from perdure_emulator.variables import effective, install
 
 ELSEWHERE: Final = "perdure_emulator.elsewhere_aws"
 """Imported by name, and only for `--aws`: boto3 takes as long as everything else together."""
@@ -117,6 +117,7 @@ def dev(  # noqa: PLR0913, PLR0917  # one for each option
     """Run every function on loopback, without any cloud."""
     if not 0 < speed <= SPEED_MAX:  # not a number is neither
         raise click.BadParameter(f"must be above 0, {SPEED_MAX:.0f} at most", param_hint="--speed")
+    install()
     clock = partial(schedule.Clock, _moment(starts_at), speed)
     chosen = local(root, app=app)
     load_app(chosen.app)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -120,10 +121,10 @@ def _environment(
     found: dict[str, str] = {}
     for properties in (shared, own):
         for name, value in properties.get("Environment", {}).get("Variables", {}).items():
-            try:
-                found[name] = _text(document.resolve(value))
-            except Unresolved:
-                found.pop(name, None)
+            found.pop(name, None)
+            with contextlib.suppress(Unresolved):
+                resolved = document.resolve({name: value})
+                found |= {key: _text(each) for key, each in resolved.items()}
     return found
 
 
