@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import IN_TICK_ENTITY_FIRST, NO_TICK, EntityId, Epoch, Seq, TableId, Tick
 from perdure.kernel.landing import landing_start
-from perdure.kernel.places import WorldRef
+from perdure.kernel.places import WorldRef, manifests_partition
 from perdure.kernel.reading import FindTables
 from perdure.kernel.reading import WorldState as WorldAt
 from perdure.kernel.records import Head, Manifest, TableRows, World
@@ -78,7 +78,7 @@ async def rebuild(
         last.tick,
         last.digest,
         # An ancestor's log is not the world's own: of that, no drain has seen anything.
-        last.drained_seq if last.partition == ref.partition else Seq(0),
+        last.drained_seq if last.partition == manifests_partition(ref.partition) else Seq(0),
         rebuilt(ticks),
         last.next_in_tick_entity_id,
         sum(later),
