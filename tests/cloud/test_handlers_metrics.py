@@ -11,7 +11,6 @@ import yaml
 from tests.api.rig import spawn
 from tests.api.test_functions import Functions
 from tests.cloud.looked_on import SCHEDULED
-from tests.house.test_template import Loader
 
 from perdure.api.measures import METRICS, Measures, tell
 from perdure.api.watch import InvocationFailed
@@ -194,6 +193,21 @@ def test_metric_of_no_known_name_or_dimension_is_an_error_at_once():
         Measures().add("refused")
     with pytest.raises(AssertionError):
         Measures().add("ticks", world="w")
+
+
+class Loader(yaml.SafeLoader):
+    """Reads CloudFormation's short forms as their argument."""
+
+
+def _argument(loader, _, node):
+    if isinstance(node, yaml.ScalarNode):
+        return loader.construct_scalar(node)
+    if isinstance(node, yaml.SequenceNode):
+        return loader.construct_sequence(node, deep=True)
+    return loader.construct_mapping(node, deep=True)
+
+
+Loader.add_multi_constructor("!", _argument)
 
 
 def own_metrics(node):
