@@ -224,6 +224,7 @@ def own_metrics(node):
 def widget_metrics(text):
     """Yield the names of a dashboard's metrics that are in the stack's namespace."""
     yield from re.findall(r'\[\s*"perdure/[^"]*"\s*,\s*"(\w+)"', text)
+    yield from re.findall(r"perdure/[^\n]*?MetricName=\W*(\w+)", text)
 
 
 def test_every_metric_of_an_alarm_or_dashboard_is_one_that_a_function_tells():
