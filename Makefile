@@ -88,6 +88,7 @@ pins: setup ## Compile requirements/*.txt anew from pyproject.toml
 	@$(COMPILE) $(EVERY_PYTHON) pyproject.toml --group build -o requirements/runtime.txt
 	@$(COMPILE) $(EVERY_PYTHON) pyproject.toml --group build --group dev -c requirements/runtime.txt -o requirements/test.txt
 	@$(COMPILE) $(EVERY_PYTHON) --group ministack -o requirements/ministack.txt
+	@$(COMPILE) $(EVERY_PYTHON) --group seaweedfs -o requirements/seaweedfs.txt
 	@$(COMPILE) $(EVERY_PYTHON) --group sam -o requirements/sam.txt
 	@$(COMPILE) $(EVERY_PYTHON) --group checkov -o requirements/checkov.txt
 	@$(COMPILE) $(DEPLOYED) $(BROUGHT) --group thin -c requirements/runtime.txt -o requirements/thin.txt
