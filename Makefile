@@ -92,9 +92,11 @@ build: setup ## Build all functions into .aws-sam, for ARCHITECTURE=arm64 or x86
 # sam build calls build-<logical id> with ARTIFACTS_DIR set.
 # The platform tags name the C library that the runtime's Amazon Linux has at least.
 export ARCHITECTURE ?= arm64
+# That of the runtime; a stand-in may run the functions on another one.
+export PYTHON_VERSION ?= 3.13
 MACHINE := $(if $(filter arm64,$(ARCHITECTURE)),aarch64,x86_64)
 PIP_FOR_LAMBDA = $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile --no-deps \
-  --implementation cp --python-version 3.13 --only-binary=:all: \
+  --implementation cp --python-version $(PYTHON_VERSION) --only-binary=:all: \
   --platform manylinux_2_28_$(MACHINE) --platform manylinux2014_$(MACHINE) --target "$(ARTIFACTS_DIR)"
 
 define code # folder of the function
