@@ -25,6 +25,10 @@ REGION = "us-east-1"
 SAM = ROOT / ".venv-sam" / "bin" / "sam"
 PASSWORD = "Up-in-the-air-1"
 STEP_SECONDS_MAX = 600
+CODE = {
+    "AWS::Serverless::Function": "CodeUri",
+    "AWS::Serverless::LayerVersion": "ContentUri",
+}
 FIRST_REQUEST_SECONDS_MAX = 120
 
 
@@ -94,27 +98,30 @@ def run_sam(*arguments: str | Path, cwd: Path, environment: Mapping[str, str]) -
     return run.stdout
 
 
+def architecture() -> str:
+    """Return the parameter of this machine, on which the stand-in runs functions."""
+    return "arm64" if os.uname().machine in {"arm64", "aarch64"} else "x86_64"
+
+
 def built(directory: Path) -> Path:
     """Build every function with `sam build` into a directory and return the built template.
 
     The stand-in runs functions by the Python that it runs on, so they are built for that one.
     """
-    machine = os.uname().machine
-    architecture = "arm64" if machine in {"arm64", "aarch64"} else "x86_64"
     environment = {
         **os.environ,
-        "ARCHITECTURE": architecture,
+        "ARCHITECTURE": architecture(),
         "PYTHON_VERSION": _version(HOME / "bin" / "python"),
     }
     options = ("--config-file", ROOT / "infra" / "samconfig.toml", "--build-dir", directory)
-    chosen = ("--parameter-overrides", f"Architecture={architecture}")
+    chosen = ("--parameter-overrides", f"Architecture={architecture()}")
     run_sam("build", *options, *chosen, cwd=ROOT, environment=environment)
     return directory / "template.yaml"
 
 
 def packaged(place: Cloud, template: Path) -> Path:
     """Upload what was built, once for every deployment of it, and return the template that names it."""
-    _zip_functions(template)
+    _zip_code(template)
     target = template.with_name("packaged.yaml")
     options = ("--template-file", template, "--output-template-file", target, "--resolve-s3")
     place.sam("package", *options, cwd=template.parent)
@@ -142,9 +149,17 @@ def deployed(
         for each in page["StackResourceSummaries"]
     }
     outputs = {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
-    # The stand-in speaks plain HTTP, and enforces that the bucket is for TLS only.
-    place.client("s3").delete_bucket_policy(Bucket=resources["Lake"])
+    _let_plain_http_in(place, resources)
     return Stack(place, name, outputs, resources)
+
+
+def _let_plain_http_in(place: Cloud, resources: Mapping[str, str]) -> None:
+    """Take back that bucket and queues are for TLS only: the stand-in heeds it, and has no TLS."""
+    place.client("s3").delete_bucket_policy(Bucket=resources["Lake"])
+    for queue in ("Ticks", "TicksDead"):
+        place.client("sqs").set_queue_attributes(
+            QueueUrl=resources[queue], Attributes={"Policy": ""}
+        )
 
 
 @dataclass
@@ -263,18 +278,18 @@ def without_policy(template: Path, policy: str, role: str) -> Path:
     return target
 
 
-def _zip_functions(template: Path) -> None:
-    """Zip the folders of functions as sam does, but all at once and with less effort: it is a test."""
+def _zip_code(template: Path) -> None:
+    """Zip what sam built as sam does, but all at once and with less effort: it is a test."""
     text = yaml.safe_load(template.read_text(encoding="utf-8"))
-    functions = [
-        each["Properties"]
+    found = [
+        (each["Properties"], CODE[each["Type"]])
         for each in text["Resources"].values()
-        if each["Type"] == "AWS::Serverless::Function"
+        if each["Type"] in CODE
     ]
     with ThreadPoolExecutor(2) as pool:
-        folders = [template.parent / each["CodeUri"] for each in functions]
-        for properties, archive in zip(functions, pool.map(_zipped, folders), strict=True):
-            properties["CodeUri"] = archive.name
+        folders = [template.parent / properties[code] for properties, code in found]
+        for (properties, code), archive in zip(found, pool.map(_zipped, folders), strict=True):
+            properties[code] = archive.name
     template.write_text(yaml.safe_dump(text, sort_keys=False), encoding="utf-8")
 
 
