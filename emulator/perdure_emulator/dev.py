@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
+import dataclasses
+import importlib
 import os
 import signal
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import click
 import uvicorn
 
-from perdure.api.settings import local
+from perdure.api.settings import Settings, local
 from perdure.api.wiring import catalog_path, made
 from perdure.kernel.errors import InvalidValue, StoreUnavailable
 from perdure.runtime.app import load_app
-from perdure_emulator import schedule, template
+from perdure_emulator import schedule, sources, template
 from perdure_emulator.gateway import Gateway
-from perdure_emulator.issuer import Issuer, issuer
+from perdure_emulator.issuer import AUDIENCE, NAME, Issuer, issuer
+from perdure_emulator.queue_local import LocalQueues
 from perdure_emulator.sandboxes import Runs, placed
+from perdure_emulator.sources import Waiting
+from perdure_emulator.variables import effective
+
+ELSEWHERE: Final = "perdure_emulator.elsewhere_aws"
+"""Imported by name, and only for `--aws`: boto3 takes as long as everything else together."""
+
+SPEED_MAX: Final = 100_000.0
+"""A minute of schedules in less than a millisecond."""
 
 HOST: Final = "127.0.0.1"
 
@@ -54,41 +66,100 @@ INTERRUPTED: Final = 130
     help="0 takes a free one.",
 )
 @click.option("--app", help="Application, as module:attribute.")
-@click.option("--speed", default=1.0, show_default=True, help="Minutes of schedules in one.")
+@click.option(
+    "--speed",
+    default=1.0,
+    show_default=True,
+    help="Minutes of schedules in one. Functions keep the real time.",
+)
+@click.option(
+    "--at",
+    "starts_at",
+    metavar="TIME",
+    help="When the clock of schedules starts, as 2026-12-01T06:00:00Z; now by default. "
+    "Functions keep the real time.",
+)
+@click.option(
+    "--aws",
+    "aws_url",
+    metavar="URL",
+    help="Use the DynamoDB, S3, SQS and Glue at this address; what the template declares of them "
+    "is made there if that is this machine.",
+)
+@click.option(
+    "--parameter",
+    "given",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter of the template; may be given several times.",
+)
+@click.option(
+    "--throttle", is_flag=True, help="Refuse what the template's API would refuse as too much."
+)
 @click.option(
     "--template",
     "template_path",
     type=click.Path(path_type=Path),
     help="The deployment to run; the project's own by default.",
 )
-def dev(root: Path, port: int, app: str | None, speed: float, template_path: Path | None) -> None:
+def dev(  # noqa: PLR0913, PLR0917  # one for each option
+    root: Path,
+    port: int,
+    app: str | None,
+    speed: float,
+    starts_at: str | None,
+    aws_url: str | None,
+    given: tuple[str, ...],
+    template_path: Path | None,
+    *,
+    throttle: bool,
+) -> None:
     """Run every function on loopback, without any cloud."""
-    if not 0 < speed < math.inf:  # not a number is neither
-        raise click.BadParameter("must be above 0 and finite", param_hint="--speed")
+    if not 0 < speed <= SPEED_MAX:  # not a number is neither
+        raise click.BadParameter(f"must be above 0, {SPEED_MAX:.0f} at most", param_hint="--speed")
+    clock = partial(schedule.Clock, _moment(starts_at), speed)
     chosen = local(root, app=app)
     load_app(chosen.app)
-    made(chosen)
-    os.environ.update(chosen.environment())
-    deployment = template.read(template_path or found_template())
-    trusted = issuer(catalog_path(chosen).parent)
+    path = template_path or found_template()
+    parameters = _parameters(chosen, given)
+    template.read(path, parameters=parameters)  # or nothing is made
+    trusted = issuer(catalog_path(made(chosen)).parent)
     with _bound(port) as listening:
+        address = f"http://{HOST}:{listening.getsockname()[1]}"
+        if aws_url is None:
+            deployment, waiting = _here(path, address, parameters, chosen)
+        else:
+            deployment, waiting = _elsewhere(path, aws_url, parameters)
+        if not throttle:
+            deployment = dataclasses.replace(deployment, throttle=None)
+        for line in deployment.left_out:
+            click.echo(f"perdure: {line}", err=True)
         # The server takes the first signal; one before it runs, or a second, ends at once.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: _end("interrupted"))
         # uvloop where it is installed: a third less time for each request.
         with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:
             click.echo(f"for a token: perdure token --role operator --root {root}")
-            runner.run(serve(deployment, listening, trusted, speed=speed))
+            runner.run(serve(deployment, listening, trusted, placed, clock=clock, waiting=waiting))
     click.echo("perdure has stopped; everything acknowledged is on disk")
 
 
-async def serve(
-    deployment: template.Template, listening: socket.socket, trusted: Issuer, *, speed: float
+async def serve(  # what a deployment is made of
+    deployment: template.Template,
+    listening: socket.socket,
+    trusted: Issuer,
+    place: Callable[[template.Function], Runs],
+    *,
+    clock: Callable[[], schedule.Clock],
+    waiting: Waiting,
 ) -> None:
-    """Serve a deployment until a signal comes, then finish what was asked and close."""
-    sandboxes = {name: placed(each) for name, each in deployment.functions.items()}
+    """Serve a deployment until a signal comes, then finish what was asked and close.
+
+    ``clock`` makes the clock of schedules, once they begin.
+    """
+    sandboxes = {name: place(each) for name, each in deployment.functions.items()}
     config = uvicorn.Config(
-        Gateway(deployment, sandboxes, trusted),
+        Gateway(deployment, sandboxes, trusted, waiting.sqs),
         lifespan="off",
         ws="none",
         log_level="warning",
@@ -96,18 +167,82 @@ async def serve(
         server_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    schedules: asyncio.Task[None] | None = None
+    calls: list[asyncio.Task[None]] = []
     try:
         for sandbox in sandboxes.values():
             await sandbox.open()
-        schedules = asyncio.create_task(schedule.run(sandboxes.values(), speed=speed))
+        calls.append(asyncio.create_task(schedule.run(sandboxes.values(), clock())))
+        calls.extend(map(asyncio.create_task, _polls(sandboxes.values(), waiting)))
         await _Server(config, f"http://{HOST}:{listening.getsockname()[1]}").serve([listening])
     finally:
-        if schedules is not None:
-            schedules.cancel()
+        for call in calls:
+            call.cancel()
+        for call in calls:
             with contextlib.suppress(asyncio.CancelledError):
-                await schedules
+                await call
         await _close(sandboxes.values())
+
+
+def _polls(sandboxes: Iterable[Runs], waiting: Waiting) -> Iterator[Coroutine[Any, Any, None]]:
+    for sandbox in sandboxes:
+        for source in sandbox.function.sources:
+            yield sources.poll(sandbox, source, waiting.polled(source.queue))
+
+
+def _parameters(chosen: Settings, given: Iterable[str]) -> dict[str, str]:
+    """Return what is said for parameters of the template; for some the emulator says it."""
+    found = {
+        "App": chosen.app,
+        "Namespace": chosen.namespace,
+        "Issuer": NAME,
+        "Audience": AUDIENCE,
+    }
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise click.BadParameter("must be NAME=VALUE", param_hint="--parameter")
+        found[name] = value
+    return found
+
+
+def _here(
+    path: Path, address: str, parameters: Mapping[str, str], chosen: Settings
+) -> tuple[template.Template, Waiting]:
+    """Return the deployment over a local storage, and its queues."""
+    found = template.read(path, address=address, parameters=parameters)
+    queues = LocalQueues(found.queues, address)
+    return _with(found, chosen.environment() | queues.environment()), queues
+
+
+def _elsewhere(
+    path: Path, url: str, parameters: Mapping[str, str]
+) -> tuple[template.Template, Waiting]:
+    """Return the deployment over the services at an address, and its queues there."""
+    elsewhere = importlib.import_module(ELSEWHERE).Elsewhere(url)
+    known = elsewhere.made(template.read(path, parameters=parameters))
+    found = template.read(path, parameters=parameters, known=known)
+    return _with(found, elsewhere.environment()), elsewhere
+
+
+def _with(found: template.Template, given: Mapping[str, str]) -> template.Template:
+    functions = {
+        name: dataclasses.replace(each, environment=effective(each.environment, given))
+        for name, each in found.functions.items()
+    }
+    return dataclasses.replace(found, functions=functions)
+
+
+def _moment(given: str | None) -> datetime:
+    """Return when the clock of schedules starts."""
+    if given is None:
+        return datetime.now(UTC)
+    try:
+        found = datetime.fromisoformat(given)
+    except ValueError:
+        raise click.BadParameter(
+            "must be a time such as 2026-12-01T06:00:00Z", param_hint="--at"
+        ) from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def found_template() -> Path:
