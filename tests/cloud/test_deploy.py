@@ -145,9 +145,9 @@ def test_a_body_that_names_a_tenant_is_refused(admin):
 
 
 @pytest.mark.parametrize("function", ["ApiFunction", "DispatchFunction", "TickFunction"])
-@pytest.mark.parametrize("event", [{}, {"Records": []}, {"source": "aws.events"}])
+@pytest.mark.parametrize("event", [{}, {"Records": []}, ["an event"]])
 def test_an_event_that_makes_no_sense_fails(stack, function, event):
-    with pytest.raises(FunctionFailed, match="Expected an event that this function is there for"):
+    with pytest.raises(FunctionFailed, match="malformed_event"):
         stack.invoke(function, event)
 
 
@@ -161,7 +161,7 @@ def test_messages_of_a_queue_that_the_template_does_not_declare_are_refused(stac
         "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:somebody-elses.fifo",
     }
 
-    with pytest.raises(FunctionFailed, match="somebody-elses"):
+    with pytest.raises(FunctionFailed, match="not_permitted"):
         stack.invoke("TickFunction", {"Records": [record]})
 
 
