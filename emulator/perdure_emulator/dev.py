@@ -8,7 +8,8 @@ import math
 import os
 import signal
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
@@ -23,6 +24,7 @@ from perdure.runtime.app import load_app
 from perdure_emulator import schedule, template
 from perdure_emulator.gateway import Gateway
 from perdure_emulator.issuer import Issuer, issuer
+from perdure_emulator.processes import InProcesses, check_storage, variables
 from perdure_emulator.sandboxes import Runs, placed
 
 HOST: Final = "127.0.0.1"
@@ -61,7 +63,16 @@ INTERRUPTED: Final = 130
     type=click.Path(path_type=Path),
     help="The deployment to run; the project's own by default.",
 )
-def dev(root: Path, port: int, app: str | None, speed: float, template_path: Path | None) -> None:
+@click.option("--isolate", is_flag=True, help="Run functions in processes of their own.")
+def dev(  # one for each option
+    root: Path,
+    port: int,
+    app: str | None,
+    speed: float,
+    template_path: Path | None,
+    *,
+    isolate: bool,
+) -> None:
     """Run every function on loopback, without any cloud."""
     if not 0 < speed < math.inf:  # not a number is neither
         raise click.BadParameter("must be above 0 and finite", param_hint="--speed")
@@ -78,15 +89,27 @@ def dev(root: Path, port: int, app: str | None, speed: float, template_path: Pat
         # uvloop where it is installed: a third less time for each request.
         with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:
             click.echo(f"for a token: perdure token --role operator --root {root}")
-            runner.run(serve(deployment, listening, trusted, speed=speed))
+            place: Callable[[template.Function], Runs] = placed
+            if isolate:
+                runner.run(check_storage(chosen))
+                place = partial(InProcesses, variables=variables(chosen))
+            runner.run(serve(deployment, listening, trusted, place, speed=speed))
+            if isolate:
+                # Killed processes closed nothing: whoever closes last makes one file of it again.
+                runner.run(check_storage(chosen))
     click.echo("perdure has stopped; everything acknowledged is on disk")
 
 
 async def serve(
-    deployment: template.Template, listening: socket.socket, trusted: Issuer, *, speed: float
+    deployment: template.Template,
+    listening: socket.socket,
+    trusted: Issuer,
+    place: Callable[[template.Function], Runs],
+    *,
+    speed: float,
 ) -> None:
     """Serve a deployment until a signal comes, then finish what was asked and close."""
-    sandboxes = {name: placed(each) for name, each in deployment.functions.items()}
+    sandboxes = {name: place(each) for name, each in deployment.functions.items()}
     config = uvicorn.Config(
         Gateway(deployment, sandboxes, trusted),
         lifespan="off",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,9 @@ JWT: Final = "JWT"
 IAM: Final = "AWS_IAM"
 OPEN: Final = "NONE"
 """Of a route that does not say. Source: AWS::ApiGatewayV2::Route, AuthorizationType."""
+
+MEMORY_MB: Final = 128
+"""Memory of a function that does not say. Source: AWS::Lambda::Function, MemorySize."""
 
 _RATE: Final = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 _SECONDS: Final = {"minute": 60, "hour": 3_600, "day": 86_400}
@@ -35,6 +38,11 @@ class Function:
     timeout_seconds: int
     every_seconds: tuple[int, ...]
     """Intervals of its schedules."""
+    memory_mb: int = MEMORY_MB
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Its variables: those that every function has, and its own."""
+    concurrency: int | None = None
+    """Events that it may have in hand at once, if that is reserved."""
 
     @property
     def folder(self) -> str:
@@ -108,6 +116,8 @@ def _functions(resources: Mapping[str, Any], root: Path) -> Iterator[Function]:
                 handler=handler,
                 timeout_seconds=properties.get("Timeout", TIMEOUT_SECONDS),
                 every_seconds=tuple(_intervals(properties.get("Events", {}))),
+                memory_mb=properties.get("MemorySize", MEMORY_MB),
+                concurrency=properties.get("ReservedConcurrentExecutions"),
             )
 
 
