@@ -87,7 +87,7 @@ class FunctionProcess:
 
     @property
     def is_alive(self) -> bool:
-        return not self._end.done()
+        return self._api.is_alive
 
     async def run(self, event: bytes, *, seconds: float) -> dict[str, Any]:
         """Return the handler's reply. Raises FunctionFailed, Died, and TimeoutError after a kill."""

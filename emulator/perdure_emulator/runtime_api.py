@@ -81,6 +81,8 @@ class RuntimeApi:
         loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = loop.create_future()
         self._reply: asyncio.Future[bytes] | None = None
+        self._end: str | None = None
+        """How the process ended, once it has."""
 
     async def open(self) -> str:
         """Listen on a free port of loopback and return the address."""
@@ -93,6 +95,11 @@ class RuntimeApi:
         assert self._server is not None, "open first"
         return f"{HOST}:{self._server.sockets[0].getsockname()[1]}"
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process has not been told dead."""
+        return self._end is None
+
     async def ready(self) -> None:
         """Wait until the handler is loaded. Raises FunctionFailed if it cannot be; Died."""
         await asyncio.shield(self._ready)
@@ -100,6 +107,8 @@ class RuntimeApi:
     async def answer(self, request_id: str, event: bytes, *, seconds: float) -> bytes:
         """Return the reply to an event that may take so long. Raises FunctionFailed, Died."""
         assert self._reply is None, "one event at a time"
+        if self._end is not None:
+            raise Died(self._end, has_begun=False)
         self._reply = asyncio.get_running_loop().create_future()
         self._event = (request_id, event, seconds)
         self._hand_over()
@@ -109,7 +118,8 @@ class RuntimeApi:
             self._reply = self._event = self._given = None
 
     def died(self, detail: str) -> None:
-        """Tell whoever waits that the process has ended."""
+        """Tell whoever waits, or will, that the process has ended."""
+        self._end = detail
         for waiting in (self._ready, self._reply):
             if waiting is not None and not waiting.done():
                 waiting.set_exception(Died(detail, has_begun=self._given is not None))
