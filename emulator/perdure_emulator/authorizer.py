@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import jwt
 
+from perdure_emulator.declared import IAM, OPEN
 from perdure_emulator.issuer import Issuer, as_delivered
-from perdure_emulator.template import IAM, OPEN
 
 BEARER: Final = "bearer "
 
@@ -41,7 +41,9 @@ class Authorizer:
         self._now = now
         self._known: dict[str, Mapping[str, Any]] = {}
 
-    def authorized(self, authorization: str, headers: Mapping[str, str]) -> dict[str, Any] | None:
+    def authorized(
+        self, authorization: str, headers: Mapping[str, str], scopes: Sequence[str] = ()
+    ) -> dict[str, Any] | None:
         """Return what a route's authorizer found out, None for an open route. Raises Denied."""
         if authorization == OPEN:
             return None
@@ -56,6 +58,8 @@ class Authorizer:
             claims = self._claims(token)
         except jwt.InvalidTokenError as error:
             raise Denied(401, "Unauthorized", _challenge(error)) from error
+        if scopes and not {*scopes} & _scopes(claims):
+            raise Denied(403, "Forbidden")
         return {"jwt": {"claims": as_delivered(claims), "scopes": None}}
 
     def _claims(self, token: str) -> Mapping[str, Any]:
@@ -68,6 +72,11 @@ class Authorizer:
         elif int(known["exp"]) <= self._now():
             raise jwt.ExpiredSignatureError
         return known
+
+
+def _scopes(claims: Mapping[str, Any]) -> set[str]:
+    given = claims.get("scope", claims.get("scp", ""))
+    return set(given if isinstance(given, list) else str(given).split())
 
 
 def _challenge(error: jwt.InvalidTokenError) -> str:

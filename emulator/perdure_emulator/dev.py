@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
+import dataclasses
+import importlib
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import click
 import uvicorn
 
-from perdure.api.settings import local
+from perdure.api.settings import Settings, local
 from perdure.api.wiring import catalog_path, made
 from perdure.kernel.errors import InvalidValue, StoreUnavailable
 from perdure.runtime.app import load_app
-from perdure_emulator import schedule, template
+from perdure_emulator import schedule, sources, template
 from perdure_emulator.gateway import Gateway
-from perdure_emulator.issuer import Issuer, issuer
-from perdure_emulator.processes import InProcesses, check_storage, variables
+from perdure_emulator.issuer import AUDIENCE, NAME, Issuer, issuer
+from perdure_emulator.processes import InProcesses, check_storage
+from perdure_emulator.queue_local import LocalQueues
 from perdure_emulator.sandboxes import Runs, placed
+from perdure_emulator.sources import Waiting
+from perdure_emulator.variables import effective
+
+ELSEWHERE: Final = "perdure_emulator.elsewhere"
+"""Imported by name, and only for `--aws`: boto3 takes as long as everything else together."""
+
+SPEED_MAX: Final = 100_000.0
+"""A minute of schedules in less than a millisecond."""
 
 HOST: Final = "127.0.0.1"
 
@@ -56,62 +66,91 @@ INTERRUPTED: Final = 130
     help="0 takes a free one.",
 )
 @click.option("--app", help="Application, as module:attribute.")
-@click.option("--speed", default=1.0, show_default=True, help="Minutes of schedules in one.")
+@click.option(
+    "--speed",
+    default=1.0,
+    show_default=True,
+    help="Minutes of schedules in one. Functions keep the real time.",
+)
+@click.option(
+    "--at",
+    "starts_at",
+    metavar="TIME",
+    help="When the clock of schedules starts, as 2026-12-01T06:00:00Z; now by default. "
+    "Functions keep the real time.",
+)
+@click.option(
+    "--aws",
+    "aws_url",
+    metavar="URL",
+    help="Use the DynamoDB, S3, SQS and Glue at this address; what the template declares of them "
+    "is made there if that is this machine.",
+)
 @click.option(
     "--template",
     "template_path",
     type=click.Path(path_type=Path),
     help="The deployment to run; the project's own by default.",
 )
-@click.option("--isolate", is_flag=True, help="Run functions in processes of their own.")
-def dev(  # one for each option
+@click.option(
+    "--isolate",
+    is_flag=True,
+    help="Run functions in processes of their own, as Lambda does.",
+)
+def dev(  # noqa: PLR0913  # one for each option
     root: Path,
     port: int,
     app: str | None,
     speed: float,
+    starts_at: str | None,
+    aws_url: str | None,
     template_path: Path | None,
     *,
     isolate: bool,
 ) -> None:
     """Run every function on loopback, without any cloud."""
-    if not 0 < speed < math.inf:  # not a number is neither
-        raise click.BadParameter("must be above 0 and finite", param_hint="--speed")
+    if not 0 < speed <= SPEED_MAX:  # not a number is neither
+        raise click.BadParameter(f"must be above 0, {SPEED_MAX:.0f} at most", param_hint="--speed")
+    clock = schedule.Clock(_moment(starts_at), speed)
     chosen = local(root, app=app)
     load_app(chosen.app)
-    made(chosen)
-    os.environ.update(chosen.environment())
-    deployment = template.read(template_path or found_template())
-    trusted = issuer(catalog_path(chosen).parent)
+    path = template_path or found_template()
+    template.read(path, parameters=_parameters(chosen))  # or nothing is made
+    trusted = issuer(catalog_path(made(chosen)).parent)
     with _bound(port) as listening:
+        address = f"http://{HOST}:{listening.getsockname()[1]}"
+        deployment, waiting = _placed_at(address, path, chosen, aws_url)
+        for line in deployment.left_out:
+            click.echo(f"perdure: {line}", err=True)
         # The server takes the first signal; one before it runs, or a second, ends at once.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: _end("interrupted"))
         # uvloop where it is installed: a third less time for each request.
         with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:
             click.echo(f"for a token: perdure token --role operator --root {root}")
-            place: Callable[[template.Function], Runs] = placed
-            if isolate:
+            place: Callable[[template.Function], Runs] = InProcesses if isolate else placed
+            if isolate and aws_url is None:
                 runner.run(check_storage(chosen))
-                place = partial(InProcesses, variables=variables(chosen))
-            runner.run(serve(deployment, listening, trusted, place, speed=speed))
-            if isolate:
+            runner.run(serve(deployment, listening, trusted, place, clock=clock, waiting=waiting))
+            if isolate and aws_url is None:
                 # Killed processes closed nothing: whoever closes last makes one file of it again.
                 runner.run(check_storage(chosen))
     click.echo("perdure has stopped; everything acknowledged is on disk")
 
 
-async def serve(
+async def serve(  # what a deployment is made of
     deployment: template.Template,
     listening: socket.socket,
     trusted: Issuer,
     place: Callable[[template.Function], Runs],
     *,
-    speed: float,
+    clock: schedule.Clock,
+    waiting: Waiting,
 ) -> None:
     """Serve a deployment until a signal comes, then finish what was asked and close."""
     sandboxes = {name: place(each) for name, each in deployment.functions.items()}
     config = uvicorn.Config(
-        Gateway(deployment, sandboxes, trusted),
+        Gateway(deployment, sandboxes, trusted, waiting.sqs),
         lifespan="off",
         ws="none",
         log_level="warning",
@@ -119,18 +158,72 @@ async def serve(
         server_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    schedules: asyncio.Task[None] | None = None
+    calls: list[asyncio.Task[None]] = []
     try:
         for sandbox in sandboxes.values():
             await sandbox.open()
-        schedules = asyncio.create_task(schedule.run(sandboxes.values(), speed=speed))
+        calls.append(asyncio.create_task(schedule.run(sandboxes.values(), clock)))
+        calls.extend(map(asyncio.create_task, _polls(sandboxes.values(), waiting)))
         await _Server(config, f"http://{HOST}:{listening.getsockname()[1]}").serve([listening])
     finally:
-        if schedules is not None:
-            schedules.cancel()
+        for call in calls:
+            call.cancel()
+        for call in calls:
             with contextlib.suppress(asyncio.CancelledError):
-                await schedules
+                await call
         await _close(sandboxes.values())
+
+
+def _polls(sandboxes: Iterable[Runs], waiting: Waiting) -> Iterator[Coroutine[Any, Any, None]]:
+    for sandbox in sandboxes:
+        for source in sandbox.function.sources:
+            yield sources.poll(sandbox, source, waiting.polled(source.queue))
+
+
+def _parameters(chosen: Settings) -> dict[str, str]:
+    """Return what the emulator says for parameters of these names."""
+    return {
+        "App": chosen.app,
+        "Namespace": chosen.namespace,
+        "Issuer": NAME,
+        "Audience": AUDIENCE,
+    }
+
+
+def _placed_at(
+    address: str, path: Path, chosen: Settings, aws_url: str | None
+) -> tuple[template.Template, Waiting]:
+    """Return the deployment with its variables, and its queues."""
+    parameters = _parameters(chosen)
+    if aws_url is not None:
+        elsewhere = importlib.import_module(ELSEWHERE).Elsewhere(aws_url)
+        known = elsewhere.made(template.read(path, parameters=parameters))
+        found = template.read(path, parameters=parameters, known=known)
+        return _with(found, elsewhere.environment()), elsewhere
+    found = template.read(path, address=address, parameters=parameters)
+    queues = LocalQueues(found.queues, address)
+    return _with(found, chosen.environment() | queues.environment()), queues
+
+
+def _with(found: template.Template, given: Mapping[str, str]) -> template.Template:
+    functions = {
+        name: dataclasses.replace(each, environment=effective(each.environment, given))
+        for name, each in found.functions.items()
+    }
+    return dataclasses.replace(found, functions=functions)
+
+
+def _moment(given: str | None) -> datetime:
+    """Return when the clock of schedules starts."""
+    if given is None:
+        return datetime.now(UTC)
+    try:
+        found = datetime.fromisoformat(given)
+    except ValueError:
+        raise click.BadParameter(
+            "must be a time such as 2026-12-01T06:00:00Z", param_hint="--at"
+        ) from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def found_template() -> Path:

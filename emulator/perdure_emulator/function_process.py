@@ -8,13 +8,13 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from typing import Any, Final
 
 import click
 
+from perdure_emulator.cloudformation import ACCOUNT, REGION
+from perdure_emulator.declared import Function
 from perdure_emulator.runtime_api import Died, FunctionFailed, RuntimeApi, new_request_id
-from perdure_emulator.template import Function
 
 START_SECONDS_MAX: Final = 60.0
 """How long a handler may take to load. Lambda gives it 10 s, but not beside all of its neighbours on
@@ -25,9 +25,6 @@ KEPT: Final = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH")
 
 RUNTIME: Final = "AWS_Lambda_python3.13"
 """What template.yaml deploys, whichever Python runs here: the client spells replies as there."""
-
-REGION: Final = "local"
-ACCOUNT: Final = "000000000000"
 
 OUTPUT_BYTES: Final = 65_536
 
@@ -45,7 +42,7 @@ class FunctionProcess:
         self._end = asyncio.create_task(self._watch())
 
     @classmethod
-    async def start(cls, function: Function, variables: Mapping[str, str]) -> FunctionProcess:
+    async def start(cls, function: Function) -> FunctionProcess:
         """Start a process and wait until its handler is loaded.
 
         Raises: FunctionFailed if it cannot be; Died.
@@ -58,7 +55,7 @@ class FunctionProcess:
                 *("-m", "perdure_emulator.apart", str(os.getpid())),
                 f"{function.file.stem}.{function.handler}",
                 cwd=function.file.parent,
-                env=environment(function, variables, address),
+                env=environment(function, address),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
@@ -89,7 +86,7 @@ class FunctionProcess:
     def is_alive(self) -> bool:
         return self._api.is_alive
 
-    async def run(self, event: bytes, *, seconds: float) -> dict[str, Any]:
+    async def run(self, event: bytes, *, seconds: float) -> Any:
         """Return the handler's reply. Raises FunctionFailed, Died, and TimeoutError after a kill."""
         try:
             async with asyncio.timeout(seconds):
@@ -133,16 +130,17 @@ class FunctionProcess:
                 click.echo(f"{self._function.name}: {text}", err=True)
 
 
-def environment(function: Function, variables: Mapping[str, str], address: str) -> dict[str, str]:
-    """Return what a function's process sees: its template's variables, ours, and Lambda's own.
+def environment(function: Function, address: str) -> dict[str, str]:
+    """Return all that a function's process sees: its own variables, and Lambda's.
 
     Source: AWS Lambda developer guide, "Defined runtime environment variables".
     """
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
-    ours = {"AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION, **function.environment, **variables}
     return {
         **kept,
-        **ours,
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        **function.environment,
         "AWS_EXECUTION_ENV": RUNTIME,
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(function.memory_mb),
         "AWS_LAMBDA_FUNCTION_NAME": function.name,
@@ -163,13 +161,9 @@ def function_arn(function: Function) -> str:
     return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{function.name}"
 
 
-def replied(reply: bytes) -> dict[str, Any]:
-    """Read a reply. Raises FunctionFailed for one that is no JSON object."""
+def replied(reply: bytes) -> Any:
+    """Read a reply. Raises FunctionFailed."""
     try:
-        found = json.loads(reply)
+        return json.loads(reply)
     except ValueError as error:
         raise FunctionFailed("Runtime.MarshalError", f"a reply that is no JSON: {error}") from error
-    if not isinstance(found, dict):
-        kind = type(found).__name__
-        raise FunctionFailed("Runtime.MarshalError", f"a reply that is no JSON object: {kind}")
-    return found

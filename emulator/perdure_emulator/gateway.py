@@ -26,10 +26,12 @@ from perdure.kernel.errors import (
     shown,
 )
 from perdure_emulator.authorizer import Authorizer, Denied
+from perdure_emulator.declared import Template
+from perdure_emulator.front import Bucket, Pages
 from perdure_emulator.issuer import Issuer
 from perdure_emulator.runtime_api import Died
 from perdure_emulator.sandboxes import Runs, Throttled, TimedOut, request_id
-from perdure_emulator.template import Template
+from perdure_emulator.sqs import TARGET, Sqs
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -48,11 +50,20 @@ _LOOPBACK_ORIGIN: Final = re.compile(f"https?://{_HOST}", re.ASCII | re.IGNORECA
 class Gateway:
     """An ASGI application that does what API Gateway does in front of a function."""
 
-    def __init__(self, template: Template, sandboxes: Mapping[str, Runs], issuer: Issuer) -> None:
+    def __init__(
+        self,
+        template: Template,
+        sandboxes: Mapping[str, Runs],
+        issuer: Issuer,
+        sqs: Sqs | None = None,
+    ) -> None:
         self._template = template
         self._sandboxes = sandboxes
         self._issuer = issuer
+        self._sqs = sqs
         self._authorizer = Authorizer(issuer)
+        self._pages = Pages(template.cors)
+        self._bucket = Bucket(template.throttle)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "the server speaks HTTP only"
@@ -61,11 +72,17 @@ class Gateway:
     async def _checked(self, scope: Message, receive: Receive) -> dict[str, Any]:
         headers = _headers(scope)
         try:
-            _check_local(headers)
+            _check_local(headers, self._pages)
             body = await _received(receive)
         except PerdureError as error:
             return problem(error).event()
-        return await self._answered(scope, headers, body)
+        target = headers.get("x-amz-target", "")
+        if self._sqs is not None and scope["method"] == "POST" and target.startswith(TARGET):
+            return (await self._sqs.answer(target, body)).event()
+        preflight = self._pages.preflight(scope["method"], headers)
+        if preflight is not None:
+            return preflight
+        return self._pages.told(await self._answered(scope, headers, body), headers)
 
     async def _answered(
         self, scope: Message, headers: Mapping[str, str], body: bytes
@@ -78,8 +95,11 @@ class Gateway:
             asked = f"{method} {urllib.parse.unquote(path)}"
             return problem(NotFound(expected="a route of /openapi.json", found=asked)).event()
         route, parameters = found
+        refused = self._bucket.refused()
+        if refused is not None:
+            return refused
         try:
-            authorizer = self._authorizer.authorized(route.authorization, headers)
+            authorizer = self._authorizer.authorized(route.authorization, headers, route.scopes)
         except Denied as denied:
             return denied.reply
         sandbox = self._sandboxes[route.function]
@@ -104,7 +124,7 @@ class Gateway:
     ) -> dict[str, Any]:
         seconds_max = min(SECONDS_MAX, sandbox.function.timeout_seconds)
         try:
-            return await sandbox.invoke(event, seconds_max=seconds_max)
+            return _an_answer(await sandbox.invoke(event, seconds_max=seconds_max))
         except asyncio.CancelledError:
             # The server stops and waits for this request no longer; whoever asked is told.
             return problem(_late(method, "an answer before the server stopped")).event()
@@ -126,6 +146,13 @@ class Gateway:
             known = "jwks.json or openid-configuration"
             return problem(NotFound(expected=known, found=document)).event()
         return Answer(200, to_json(found)).event()
+
+
+def _an_answer(reply: Any) -> dict[str, Any]:
+    """Return a reply that answers HTTP. Raises TypeError for any other."""
+    if isinstance(reply, dict) and "statusCode" in reply:
+        return reply
+    raise TypeError("expected a reply with a statusCode")
 
 
 def _told(error: Exception, sandbox: Runs, method: str, seconds_max: float) -> PerdureError | None:
@@ -153,16 +180,17 @@ def _late(method: str, expected: str, found: str = "none") -> PerdureError:
     return kind(expected=expected, found=found)
 
 
-def _check_local(headers: Mapping[str, str]) -> None:
+def _check_local(headers: Mapping[str, str], pages: Pages) -> None:
     """Let only this machine's own programs and pages ask. Raises NotPermitted.
 
     A page of any site may send requests to loopback, by its address, which `Origin` tells, or
-    by a name of the site that leads there, which `Host` tells.
+    by a name of the site that leads there, which `Host` tells. A page that the template names
+    may ask, too.
     """
     host, origin = headers.get("host", ""), headers.get("origin")
     if not _LOOPBACK_HOST.fullmatch(host):
         raise NotPermitted(expected="a loopback name or address as Host", found=shown(host))
-    if origin is not None and not _LOOPBACK_ORIGIN.fullmatch(origin):
+    if origin is not None and not (_LOOPBACK_ORIGIN.fullmatch(origin) or pages.lets(origin)):
         raise NotPermitted(expected="a page of this machine as Origin", found=shown(origin))
 
 

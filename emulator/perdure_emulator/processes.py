@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,16 +17,13 @@ import click
 from perdure.api.settings import Settings
 from perdure.api.wiring import api
 from perdure.kernel.errors import InvalidJson, InvalidValue, TooLarge
+from perdure_emulator.declared import Function
 from perdure_emulator.function_process import FunctionProcess
 from perdure_emulator.runtime_api import PAYLOAD_BYTES_MAX, Died, FunctionFailed
 from perdure_emulator.sandboxes import IN_THE_LOOP, Throttled, TimedOut, check_file
-from perdure_emulator.template import Function
 
 PROCESSES_MAX: Final = 8
 """Processes of a function whose template reserves no concurrency: what a laptop bears."""
-
-OURS: Final = ("PERDURE_", "POWERTOOLS_")
-"""How variables begin that set something for functions, wherever they run."""
 
 STARTS_MAX: Final = 3
 """Processes that may die before they get an event, until that is told."""
@@ -39,14 +35,12 @@ GRACE_SECONDS: Final = 3.0
 class InProcesses:
     """Runs a handler file in processes of its own."""
 
-    def __init__(self, function: Function, variables: Mapping[str, str]) -> None:
-        """``variables`` are added to those of the template."""
+    def __init__(self, function: Function) -> None:
         self.function = function
-        self._variables = variables
         self._free = asyncio.Semaphore(function.concurrency or PROCESSES_MAX)
         self._idle: list[FunctionProcess] = []
         self._processes: set[FunctionProcess] = set()
-        self._running: set[asyncio.Task[dict[str, Any]]] = set()
+        self._running: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
         """Check that the handler can be there, and for `api` that it can be loaded, as elsewhere."""
@@ -78,7 +72,8 @@ class InProcesses:
         running.add_done_callback(self._finished)
         try:
             async with asyncio.timeout_at(until):
-                return await asyncio.shield(running)
+                reply: dict[str, Any] = await asyncio.shield(running)
+                return reply
         except TimeoutError:
             raise TimedOut(self.function.name) from None
 
@@ -90,7 +85,7 @@ class InProcesses:
         if self._running:
             await asyncio.wait(self._running)
 
-    async def _run(self, body: bytes) -> dict[str, Any]:
+    async def _run(self, body: bytes) -> Any:
         for _ in range(STARTS_MAX - 1):
             try:
                 return await self._run_once(body)
@@ -99,7 +94,7 @@ class InProcesses:
                     raise
         return await self._run_once(body)
 
-    async def _run_once(self, body: bytes) -> dict[str, Any]:
+    async def _run_once(self, body: bytes) -> Any:
         process = self._warm() or await self._started()
         seconds = float(self.function.timeout_seconds)
         try:
@@ -121,11 +116,11 @@ class InProcesses:
         return None
 
     async def _started(self) -> FunctionProcess:
-        process = await FunctionProcess.start(self.function, self._variables)
+        process = await FunctionProcess.start(self.function)
         self._processes = {each for each in self._processes if each.is_alive} | {process}
         return process
 
-    def _finished(self, running: asyncio.Task[dict[str, Any]]) -> None:
+    def _finished(self, running: asyncio.Task[Any]) -> None:
         self._running.discard(running)
         self._free.release()
         if not running.cancelled():
@@ -136,12 +131,6 @@ async def check_storage(chosen: Settings) -> None:
     """Make a storage, or find it sound, before any process is started for it. Raises PerdureError."""
     async with api(chosen):
         pass
-
-
-def variables(chosen: Settings) -> dict[str, str]:
-    """Return what functions must know of this machine, whatever the template says of the cloud."""
-    ours = {name: value for name, value in os.environ.items() if name.startswith(OURS)}
-    return {**ours, **chosen.environment()}
 
 
 def spelled(event: Mapping[str, Any]) -> bytes:

@@ -20,7 +20,8 @@ from typing import Any, Final, Protocol
 
 from perdure.api.sandbox import Sandbox
 from perdure.kernel.errors import InvalidValue
-from perdure_emulator.template import Function
+from perdure_emulator.declared import Function
+from perdure_emulator.variables import apply, inside
 
 IN_THE_LOOP: Final = frozenset({"api"})
 """Folders of functions that await everything they wait for."""
@@ -69,16 +70,19 @@ class InLoop:
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        self._sandbox: Sandbox[Any] = loaded(function).sandbox
+        with inside(function.environment):
+            self._sandbox: Sandbox[Any] = loaded(function).sandbox
 
     async def open(self) -> None:
-        await self._sandbox.opened()
+        with inside(self.function.environment):
+            await self._sandbox.opened()
 
     async def invoke(self, event: Mapping[str, Any], *, seconds_max: float) -> dict[str, Any]:
         context = _context(self.function, seconds_max)
         try:
-            async with asyncio.timeout(seconds_max):
-                return await self._sandbox.answer(event, context)
+            with inside(self.function.environment):
+                async with asyncio.timeout(seconds_max):
+                    return await self._sandbox.answer(event, context)
         except TimeoutError:
             raise TimedOut(self.function.name) from None
 
@@ -91,7 +95,12 @@ class InThread:
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=function.folder)
+        self._thread = ThreadPoolExecutor(
+            1,
+            thread_name_prefix=function.folder,
+            initializer=apply,
+            initargs=(function.environment,),
+        )
         self._module: ModuleType | None = None
 
     async def open(self) -> None:
@@ -120,8 +129,9 @@ class InThread:
         return reply
 
     def _close(self) -> None:
-        if self._module is not None:
-            self._module.sandbox.close()
+        sandbox = getattr(self._module, "sandbox", None)
+        if sandbox is not None:  # a handler file need not have one
+            sandbox.close()
 
 
 def placed(function: Function) -> Runs:

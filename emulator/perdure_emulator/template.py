@@ -1,177 +1,213 @@
-"""The template as the emulator understands it: functions, their routes and their schedules."""
+"""The template as the emulator understands it: functions, routes, schedules, queues."""
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
-
-import yaml
+from typing import Any, Final, cast
 
 from perdure.kernel.errors import InvalidValue
+from perdure_emulator.cloudformation import FAULTS, Document, Unresolved, load, named, no_template
+from perdure_emulator.coverage import left_out
+from perdure_emulator.declared import (
+    IAM,
+    JWT,
+    MEMORY_MB,
+    OPEN,
+    By,
+    Function,
+    HttpRoute,
+    Queue,
+    Schedule,
+    Source,
+    Template,
+)
+from perdure_emulator.expressions import expression
+from perdure_emulator.template_resources import (
+    buckets,
+    cors,
+    databases,
+    places,
+    queues,
+    tables,
+    throttle,
+)
+
+__all__ = [
+    "IAM",
+    "JWT",
+    "OPEN",
+    "Function",
+    "HttpRoute",
+    "Queue",
+    "Schedule",
+    "Source",
+    "Template",
+    "read",
+]
 
 TIMEOUT_SECONDS: Final = 3
 """Time of a function that does not say. Source: AWS Lambda, default timeout."""
 
-JWT: Final = "JWT"
-IAM: Final = "AWS_IAM"
-OPEN: Final = "NONE"
-"""Of a route that does not say. Source: AWS::ApiGatewayV2::Route, AuthorizationType."""
+BATCH_MAX: Final = 10
+"""Source: AWS::Lambda::EventSourceMapping, BatchSize of a FIFO queue; of others without a window."""
 
-MEMORY_MB: Final = 128
-"""Memory of a function that does not say. Source: AWS::Lambda::Function, MemorySize."""
-
-_RATE: Final = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
-_SECONDS: Final = {"minute": 60, "hour": 3_600, "day": 86_400}
-_IN_BRACES: Final = re.compile(r"\$\{(\w+)\}")
+SCHEDULED: Final[Mapping[str, By]] = {"Schedule": "aws.events", "ScheduleV2": "aws.scheduler"}
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A function: the file that holds its handler, and what its template says."""
+def read(
+    path: Path,
+    *,
+    address: str = "http://127.0.0.1:8337",
+    parameters: Mapping[str, str] | None = None,
+    known: Mapping[str, str] | None = None,
+) -> Template:
+    """Read a template, with these parameters and the defaults of others.
 
-    name: str
-    file: Path
-    handler: str
-    timeout_seconds: int
-    every_seconds: tuple[int, ...]
-    """Intervals of its schedules."""
-    memory_mb: int = MEMORY_MB
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Its variables: those that every function has, and its own."""
-    concurrency: int | None = None
-    """Events that it may have in hand at once, if that is reserved."""
-
-    @property
-    def folder(self) -> str:
-        return self.file.parent.name
-
-
-@dataclass(frozen=True, slots=True)
-class HttpRoute:
-    """A route key of the HTTP API, and the function behind it."""
-
-    key: str
-    method: str
-    segments: tuple[str, ...]
-    function: str
-    authorization: str = OPEN
-    """Who is let in: JWT, AWS_IAM, or NONE for everybody, as API Gateway spells it."""
-
-    def match(self, method: str, segments: tuple[str, ...]) -> dict[str, str] | None:
-        """Return the path parameters if this is the route of a request."""
-        if method != self.method or len(segments) != len(self.segments):
-            return None
-        found: dict[str, str] = {}
-        for pattern, segment in zip(self.segments, segments, strict=True):
-            if pattern.startswith("{"):
-                found[pattern.strip("{}")] = segment
-            elif pattern != segment:
-                return None
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Template:
-    """What of a template the emulator runs."""
-
-    functions: Mapping[str, Function]
-    routes: tuple[HttpRoute, ...]
-
-    def find(self, method: str, path: str) -> tuple[HttpRoute, dict[str, str]] | None:
-        """Return the route of a request and its path parameters, both as they came."""
-        segments = tuple(path.split("/"))
-        for route in self.routes:
-            found = route.match(method, segments)
-            if found is not None:
-                return route, found
-        return None
-
-
-def read(path: Path) -> Template:
-    """Read a template. Raises InvalidValue for one that is missing or says nothing to run."""
+    ``address`` is where the emulator listens, its queues too; ``known`` has what references lead
+    to elsewhere. Raises: InvalidValue for one that is missing or says nothing to run.
+    """
+    document = load(path, parameters or {})
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506  # a SafeLoader
-        resources = content["Resources"]
-        functions = {each.name: each for each in _functions(resources, path.parent)}
-        routes = tuple(_routes(resources))
-    except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidValue(
-            expected=f"a SAM template with functions and routes at {path}",
-            found=f"{type(error).__name__}: {error}".splitlines()[0],
-        ) from error
-    return Template(functions, routes)
+        declared = {each.logical: each for each in queues(document)}
+        document.places = {**places(document, declared.values(), address), **(known or {})}
+        functions = {each.name: each for each in _functions(document, path.parent)}
+        _check_sources(functions, declared)
+        return Template(
+            functions=functions,
+            routes=tuple(_routes(document.resources)),
+            queues=declared,
+            cors=cors(document),
+            throttle=throttle(document),
+            tables=tuple(tables(document)),
+            buckets=tuple(buckets(document)),
+            databases=tuple(databases(document)),
+            left_out=tuple(left_out(document)),
+        )
+    except FAULTS as error:
+        raise no_template(path, error) from error
 
 
-def _functions(resources: Mapping[str, Any], root: Path) -> Iterator[Function]:
-    for name, resource in resources.items():
+def _functions(document: Document, root: Path) -> Iterator[Function]:
+    shared = document.globals.get("Function", {})
+    for name, resource in document.resources.items():
         if resource["Type"] == "AWS::Serverless::Function":
-            properties = resource["Properties"]
+            properties = {**shared, **resource["Properties"]}
             module, _, handler = properties.get("Handler", "app.handler").rpartition(".")
+            events = properties.get("Events", {})
             yield Function(
                 name=name,
                 file=root / properties["CodeUri"] / f"{module}.py",
                 handler=handler,
-                timeout_seconds=properties.get("Timeout", TIMEOUT_SECONDS),
-                every_seconds=tuple(_intervals(properties.get("Events", {}))),
-                memory_mb=properties.get("MemorySize", MEMORY_MB),
-                concurrency=properties.get("ReservedConcurrentExecutions"),
+                timeout_seconds=int(document.resolve(properties.get("Timeout", TIMEOUT_SECONDS))),
+                schedules=tuple(_schedules(document, events)),
+                sources=tuple(_sources(document, events)),
+                memory_mb=int(document.resolve(properties.get("MemorySize", MEMORY_MB))),
+                environment=_environment(document, shared, resource["Properties"]),
+                concurrency=_concurrency(document, properties),
             )
 
 
-def _intervals(events: Mapping[str, Any]) -> Iterator[int]:
-    for event in events.values():
-        if event["Type"] in {"Schedule", "ScheduleV2"}:
-            properties = event["Properties"]
-            rate = _RATE.fullmatch(properties.get("ScheduleExpression", properties.get("Schedule")))
-            if rate is not None:
-                yield int(rate[1]) * _SECONDS[rate[2]]
+def _concurrency(document: Document, properties: Mapping[str, Any]) -> int | None:
+    reserved = properties.get("ReservedConcurrentExecutions")
+    return None if reserved is None else int(document.resolve(reserved))
+
+
+def _environment(
+    document: Document, shared: Mapping[str, Any], own: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return a function's variables, but for those whose value only a deployment knows."""
+    found: dict[str, str] = {}
+    for properties in (shared, own):
+        for name, value in properties.get("Environment", {}).get("Variables", {}).items():
+            try:
+                found[name] = _text(document.resolve(value))
+            except Unresolved:
+                found.pop(name, None)
+    return found
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _schedules(document: Document, events: Mapping[str, Any]) -> Iterator[Schedule]:
+    for name, event in events.items():
+        if event["Type"] not in SCHEDULED:
+            continue
+        given = document.resolve(event["Properties"])
+        if given.get("State", "ENABLED") != "ENABLED" or given.get("Enabled", True) is not True:
+            continue
+        yield Schedule(
+            name=name,
+            expression=expression(
+                str(given.get("ScheduleExpression", given.get("Schedule"))),
+                zone=given.get("ScheduleExpressionTimezone"),
+            ),
+            by=SCHEDULED[event["Type"]],
+            input=json.loads(given["Input"]) if "Input" in given else None,
+        )
+
+
+def _sources(document: Document, events: Mapping[str, Any]) -> Iterator[Source]:
+    for name, event in events.items():
+        if event["Type"] != "SQS":
+            continue
+        given = event["Properties"]
+        if document.resolve(given.get("Enabled", True)) is not True:
+            continue
+        yield Source(
+            name=name,
+            queue=named(given["Queue"]),
+            batch_size=min(BATCH_MAX, int(document.resolve(given.get("BatchSize", BATCH_MAX)))),
+            reports_failures="ReportBatchItemFailures" in given.get("FunctionResponseTypes", []),
+        )
+
+
+def _check_sources(functions: Mapping[str, Function], declared: Mapping[str, Queue]) -> None:
+    """Refuse what AWS refuses to deploy. Raises InvalidValue."""
+    for function in functions.values():
+        for source in function.sources:
+            queue = declared.get(source.queue)
+            if queue is None:
+                raise InvalidValue(
+                    expected=f"{source.name} of {function.name} to name a queue of the template",
+                    found=source.queue,
+                )
+            if queue.visibility_seconds < function.timeout_seconds:
+                # Or a batch would come again while the function still has it in hand.
+                raise InvalidValue(
+                    expected=f"the visibility time-out of {queue.logical} to be at least the "
+                    f"{function.timeout_seconds} s that {function.name} may take",
+                    found=f"{queue.visibility_seconds} s",
+                )
 
 
 def _routes(resources: Mapping[str, Any]) -> Iterator[HttpRoute]:
     for resource in resources.values():
         if resource["Type"] == "AWS::ApiGatewayV2::Route":
-            key = resource["Properties"]["RouteKey"]
+            properties = resource["Properties"]
+            key = properties["RouteKey"]
             method, path = key.split(" ")
-            integration = _named(resource["Properties"]["Target"])
-            function = _named(resources[integration]["Properties"]["IntegrationUri"])
-            kind = _authorization(resources, resource["Properties"])
-            yield HttpRoute(key, method, tuple(path.split("/")), function, kind)
+            integration = named(properties["Target"])
+            yield HttpRoute(
+                key=key,
+                method=method,
+                segments=tuple(path.split("/")),
+                function=named(resources[integration]["Properties"]["IntegrationUri"]),
+                authorization=_authorization(resources, properties),
+                scopes=tuple(cast("list[str]", properties.get("AuthorizationScopes", []))),
+            )
 
 
 def _authorization(resources: Mapping[str, Any], route: Mapping[str, Any]) -> str:
     """Return who is let in by a route. Raises InvalidValue for what the emulator cannot check."""
     kind = str(route.get("AuthorizationType", OPEN))
     if kind == JWT:
-        kind = resources[_named(route["AuthorizerId"])]["Properties"]["AuthorizerType"]
+        kind = resources[named(route["AuthorizerId"])]["Properties"]["AuthorizerType"]
     if kind not in {JWT, IAM, OPEN}:
         raise InvalidValue(
             expected=f"{route['RouteKey']} to be authorized by {JWT}, {IAM} or {OPEN}", found=kind
         )
     return kind
-
-
-def _named(reference: Any) -> str:
-    """Return the logical id that a function of CloudFormation names."""
-    if isinstance(reference, list):
-        return str(reference[0])
-    found = _IN_BRACES.search(reference)
-    return found[1] if found else str(reference).partition(".")[0]
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML with the short forms of CloudFormation (`!Sub`, `!GetAtt`, …), kept as their argument."""
-
-
-def _argument(loader: yaml.SafeLoader, _: str, node: yaml.Node) -> Any:
-    if isinstance(node, yaml.ScalarNode):
-        return loader.construct_scalar(node)
-    if isinstance(node, yaml.SequenceNode):
-        return loader.construct_sequence(node, deep=True)
-    assert isinstance(node, yaml.MappingNode)
-    return loader.construct_mapping(node, deep=True)
-
-
-_Loader.add_multi_constructor("!", _argument)

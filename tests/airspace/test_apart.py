@@ -97,7 +97,7 @@ async def check_truth(root: Path, to_tick: int, receipts, again) -> None:
 
 
 # A writer killed in the midst of a tick is waited for as long as its fence holds: not here.
-EARLY = Day(400, 100, amid={"api": 0.2}, before={"tick": 0.5, "land": 0.5}, hurry=10)
+EARLY = Day(400, 150, amid={"api": 0.1}, before={"tick": 0.1, "land": 0.1}, hurry=10)
 LONG = Day(
     1_000,
     25,

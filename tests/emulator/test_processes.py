@@ -17,10 +17,10 @@ import pytest
 from tests.emulator.deployment import ROOT, environment
 
 from perdure.kernel.errors import InvalidJson, InvalidValue, TooLarge
+from perdure_emulator.declared import Function
 from perdure_emulator.processes import GRACE_SECONDS, InProcesses
 from perdure_emulator.runtime_api import PAYLOAD_BYTES_MAX, Died, FunctionFailed
 from perdure_emulator.sandboxes import Throttled, TimedOut
-from perdure_emulator.template import Function
 
 pytestmark = pytest.mark.cloud
 
@@ -28,7 +28,7 @@ PATIENCE = 30.0
 
 
 @asynccontextmanager
-async def placed(directory, *, handler=None, variables=None, folder="echo", **said):
+async def placed(directory, *, handler=None, folder="echo", **said):
     """A place for the handler of `echo.py`, or for one that is given as source."""
     (directory / folder).mkdir(exist_ok=True)
     file = directory / folder / "app.py"
@@ -36,9 +36,9 @@ async def placed(directory, *, handler=None, variables=None, folder="echo", **sa
         shutil.copy(ROOT / "tests" / "emulator" / "echo.py", file)
     else:
         file.write_text(textwrap.dedent(handler), encoding="utf-8")
-    defaults = {"timeout_seconds": 30, "every_seconds": ()}
+    defaults = {"timeout_seconds": 30}
     function = Function(name="EchoFunction", file=file, handler="handler", **{**defaults, **said})
-    place = InProcesses(function, variables or {})
+    place = InProcesses(function)
     try:
         yield place
     finally:
@@ -82,7 +82,7 @@ async def test_handler_gets_event_and_context_and_its_reply_comes_back(tmp_path)
         again = await ask(place, "tell")
 
     assert told["text"] == text
-    assert told["arn"] == "arn:aws:lambda:local:000000000000:function:EchoFunction"
+    assert told["arn"] == "arn:aws:lambda:us-east-1:000000000000:function:EchoFunction"
     assert 25_000 < told["left_ms"] <= 30_000
     assert told["directory"] == str(tmp_path / "echo")
     assert told["request_id"] != again["request_id"]
@@ -219,10 +219,9 @@ async def test_reply_is_as_large_as_lambda_takes_and_no_larger(tmp_path):
     assert after == {"text": "é"}
 
 
-async def test_reply_that_is_no_object_is_told(tmp_path):
+async def test_reply_of_a_function_that_replies_nothing_is_none(tmp_path):
     async with placed(tmp_path) as place:
-        with pytest.raises(FunctionFailed, match="no JSON object: NoneType"):
-            await ask(place, "nothing")
+        assert await ask(place, "nothing") is None
 
 
 @pytest.mark.parametrize(
@@ -243,15 +242,13 @@ async def test_event_that_lambda_does_not_take_is_refused(tmp_path, event, kind)
 
 async def test_function_sees_its_own_environment_and_nothing_of_the_callers(tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET_OF_THE_CALLER", "x")
-    own = {"PERDURE_TRIM": "7d", "PERDURE_NAMESPACE": "of the template"}
+    own = {"PERDURE_TRIM": "7d", "AWS_REGION": "eu-central-1"}
 
-    async with placed(
-        tmp_path, environment=own, memory_mb=512, variables={"PERDURE_NAMESPACE": "of the storage"}
-    ) as place:
+    async with placed(tmp_path, environment=own, memory_mb=512) as place:
         seen = await ask(place, "variables")
 
     assert "SECRET_OF_THE_CALLER" not in seen
-    assert (seen["PERDURE_TRIM"], seen["PERDURE_NAMESPACE"]) == ("7d", "of the storage")
+    assert (seen["PERDURE_TRIM"], seen["AWS_REGION"]) == ("7d", "eu-central-1")
     assert seen["AWS_LAMBDA_FUNCTION_NAME"] == "EchoFunction"
     assert seen["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] == "512"
     assert seen["LAMBDA_TASK_ROOT"] == str(tmp_path / "echo")
@@ -314,11 +311,11 @@ EMULATOR = """
 import asyncio, sys
 from pathlib import Path
 from perdure_emulator.processes import InProcesses
-from perdure_emulator.template import Function
+from perdure_emulator.declared import Function
 
 async def story(file, mark):
-    function = Function("EchoFunction", Path(file), "handler", 30, ())
-    place = InProcesses(function, {})
+    function = Function("EchoFunction", Path(file), "handler", 30)
+    place = InProcesses(function)
     await place.invoke({"do": "sleep", "mark": mark}, seconds_max=30)
 
 asyncio.run(story(*sys.argv[1:]))

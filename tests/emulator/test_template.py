@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from tests.emulator.deployment import ROOT
 
 from perdure.kernel.errors import InvalidValue
 from perdure_emulator.template import read
+
+NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
 SMALL = """
 Resources:
@@ -39,7 +43,12 @@ def test_function_is_read_with_its_file_its_time_and_its_schedules(small, tmp_pa
 
     assert function.file == tmp_path / "functions" / "api" / "app.py"
     assert (function.handler, function.folder) == ("handler", "api")
-    assert (function.timeout_seconds, function.every_seconds) == (15, (300,))
+    assert function.timeout_seconds == 15
+    assert [each.name for each in function.schedules] == ["Often", "Daily"]
+    assert [each.expression.after(NOON) for each in function.schedules] == [
+        NOON + timedelta(minutes=5),
+        NOON + timedelta(hours=13),
+    ]
 
 
 @pytest.mark.parametrize(

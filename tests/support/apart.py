@@ -45,7 +45,8 @@ class Murderous(httpx.HTTPTransport):
         """``amid`` and ``before`` are chances by folder, for each of its requests."""
         super().__init__()
         self._emulator = emulator
-        self._random = random.Random(seed)
+        self._seed = seed
+        self._lots: dict[str, random.Random] = {}
         self._amid, self._before = amid, before
         self.kills: Counter[str] = Counter()
         """Processes that were killed, by folder."""
@@ -54,11 +55,12 @@ class Murderous(httpx.HTTPTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         folder = folder_of(request.url.path)
-        first, second, delay = (self._random.random() for _ in range(3))
-        if first < self._before.get(folder, 0.0):
+        lots = self._lots.setdefault(folder, random.Random(f"{self._seed} {folder}"))
+        first, second, delay = (lots.random() for _ in range(3))
+        before, amid = self._before.get(folder, 0.0), self._amid.get(folder, 0.0)
+        # Until one has hit somebody, everyone gets a killer.
+        if first < before or (before and not self.kills[folder]):
             self._kill(folder)
-        amid = self._amid.get(folder, 0.0)
-        # Until one has hit somebody in the midst of its work, everyone gets a killer.
         if second < amid or (amid and not self.lost[folder]):
             threading.Timer(delay * SECONDS_MAX, self._kill, [folder]).start()
         reply = super().handle_request(request)
@@ -70,5 +72,5 @@ class Murderous(httpx.HTTPTransport):
         processes = processes_of(self._emulator, folder)
         if processes:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._random.choice(processes), signal.SIGKILL)
+                os.kill(self._lots[folder].choice(processes), signal.SIGKILL)
             self.kills[folder] += 1
