@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 from tests.support.ministack import account, ministack
+from tests.support.queue import PaperQueue
 from tests.support.stores import dynamodb_client
+
+from perdure.api import wiring_queue
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -20,6 +23,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = inspect.signature(pyfuncitem.obj).parameters
     asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
+
+
+@pytest.fixture
+def queue(monkeypatch) -> PaperQueue:
+    """The queue of due worlds that every function of this process opens."""
+    queue = PaperQueue()
+    monkeypatch.setattr(wiring_queue, "opened", lambda _: queue)
+    return queue
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,9 @@ from perdure.kernel.errors import Contended, DrainStale, SchemaMismatch, StaleWr
 from perdure.kernel.fence import ReleaseFence
 from perdure.kernel.ids import Instant, RunId, TableId, Tick
 from perdure.kernel.places import MINUTE_MS
-from perdure.kernel.publish import RegisterSignature, served
+from perdure.kernel.publish import RegisterSignature
 from perdure.kernel.records import Signature, manifest_key
+from perdure.kernel.schedule import served
 from perdure.kernel.upkeep import Schedule, schedule_key
 
 

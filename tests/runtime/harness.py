@@ -9,12 +9,15 @@ from typing import Any, ClassVar
 from perdure import App, Component
 from perdure.authority.engine import Authority
 from perdure.authority.memory import MemoryStore
+from perdure.kernel.errors import ConsumerBehind, PerdureError
 from perdure.kernel.ids import Holder, Instant, RunId, StorageId, Token
 from perdure.kernel.places import WAKE_SHARDS
 from perdure.kernel.rest import Wakes
 from perdure.kernel.view import Decision, Reads
 from perdure.lake.objects import LocalObjects
-from perdure.runtime.run import run_due, run_ticks
+from perdure.runtime.dispatch import look
+from perdure.runtime.run import run_ticks
+from perdure.runtime.serve import serve
 from perdure.runtime.tick import Means, Ticker
 from perdure.runtime.worlds import Worlds
 
@@ -92,6 +95,15 @@ def fresh_app() -> App:
 
 
 @dataclass
+class Round:
+    """What one look at what is due, and serving all of it, came to."""
+
+    ticked: tuple[Any, ...] = ()
+    failed: tuple[Any, ...] = ()
+    retired: tuple[Any, ...] = ()
+
+
+@dataclass
 class Harness:
     """Everything one storage needs, and as many writers as a test wants."""
 
@@ -139,9 +151,24 @@ class Harness:
         shards = [await self.authority.execute(Wakes(n, far)) for n in range(WAKE_SHARDS)]
         return [hint for shard in shards for hint in shard]
 
-    async def due(self, ticker: Ticker):
-        storage, deadline = StorageId("storage"), Instant(self.clock.time + 600_000)
-        return await run_due(ticker, storage, deadline=deadline)
+    async def look(self, storage: str = "storage"):
+        return await look(self.authority, StorageId(storage), now=self.clock, go_on=lambda: True)
+
+    async def due(self, ticker: Ticker, storage: str = "storage"):
+        """Do once what a dispatch, a queue and a writer do."""
+        found, done = await self.look(storage), Round()
+        done.failed += found.failed
+        for due in found.due:
+            try:
+                served = await serve(ticker, due, deadline=Instant(self.clock.time + 600_000))
+            except ConsumerBehind:
+                continue
+            except PerdureError as error:
+                done.failed += ((due.ref, error),)
+                continue
+            done.ticked += served.ticks
+            done.retired += (due.ref,) if served.retired else ()
+        return done
 
 
 def harness(directory: Any, app: App | None = None, store: Any = None) -> Harness:

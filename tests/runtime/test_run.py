@@ -10,7 +10,7 @@ from perdure import Spawn
 from perdure.kernel.ids import Instant, Seq, StorageId
 from perdure.kernel.landing import AUDIT
 from perdure.kernel.upkeep import Consumer
-from perdure.runtime.run import run_due, run_ticks
+from perdure.runtime.run import run_ticks
 from perdure.runtime.worlds import Worlds
 
 
@@ -45,8 +45,7 @@ async def test_worlds_of_another_storage_of_the_table_are_left_to_its_own_schedu
     ours.clock.advance(60_000)
 
     mine = await ours.due(ours.ticker())
-    deadline = Instant(ours.clock.time + 600_000)
-    own = await run_due(ours.ticker("bob"), other, deadline=deadline)
+    own = await ours.due(ours.ticker("bob"), other)
 
     assert (mine.ticked, mine.failed) == ((), ())
     assert [report.tick for report in own.ticked] == [0]

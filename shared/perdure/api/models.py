@@ -11,6 +11,7 @@ from perdure.kernel import limits
 from perdure.kernel.errors import InvalidValue
 from perdure.kernel.listing import Show
 from perdure.kernel.operations import AnyCommand, parsed_commands
+from perdure.kernel.pace import MissedTicks
 from perdure.kernel.status import CommandState
 
 PAGE_DEFAULT: Final = 100
@@ -57,6 +58,9 @@ class CreateWorld(Body):
     """How often the world ticks by itself, as 10s, 1m, 2h or 1d; or `every_ms`."""
 
     every_ms: int | None = None
+    missed: MissedTicks | None = None
+    """What becomes of ticks that nobody was there for: one tick stands for all of them
+    (`coalesce`, if not said), each is made up for (`catch_up`), or none (`skip`)."""
 
 
 class SubmitCommands(Body):
@@ -154,6 +158,7 @@ class World(Reply):
     pending_commands: int
     stalled: bool
     every_ms: int | None
+    missed: MissedTicks
     created_at: int
     """Milliseconds since 1970."""
     fence_held_until: int | None

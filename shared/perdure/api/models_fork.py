@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perdure.api.models import Body, TickNumber
 from perdure.kernel.fork_source import Pending
+from perdure.kernel.pace import MissedTicks
 
 
 class ForkWorld(Body):
@@ -21,3 +22,5 @@ class ForkWorld(Body):
     """How often the fork ticks by itself, as 10s, 1m, 2h or 1d; or `every_ms`."""
 
     every_ms: int | None = None
+    missed: MissedTicks | None = None
+    """What becomes of ticks that nobody was there for; `coalesce` if not said."""

@@ -95,18 +95,6 @@ class Ran(Protocol):
     def hook_failures(self) -> Sequence[HookFailed]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class DueRan:
-    """What a schedule's call came to."""
-
-    ticks: int
-    failed: tuple[str, ...]
-    """A line for each world that failed; it stays due."""
-
-    retired: int = 0
-    """Private worlds that had outlived their holder."""
-
-
 class TickPorts(Protocol):
     """What ticking needs."""
 
@@ -121,10 +109,6 @@ class TickPorts(Protocol):
         by: Caller,
     ) -> Ran:
         """Run ticks for at most ``ms``."""
-        ...
-
-    async def run_due(self, *, ms: int) -> DueRan:
-        """Tick every world whose time has come, for at most ``ms``."""
         ...
 
     async def destroy(self, world: str, *, by: Caller) -> WorldInfo:

@@ -48,12 +48,6 @@ async def run_ticks(
     }
 
 
-async def run_due(ports: TickPorts, remaining_ms: int) -> dict[str, Any]:
-    """Tick every world whose time has come, and retire what is abandoned, as a schedule asks."""
-    ran = await ports.run_due(ms=max(0, remaining_ms - MARGIN_MS))
-    return {"ticks": ran.ticks, "failed": list(ran.failed), "retired": ran.retired}
-
-
 def time_left(remaining_ms: int) -> int:
     """Return the milliseconds that an HTTP answer may take."""
     return max(0, min(remaining_ms, HTTP_MS_MAX) - MARGIN_MS)

@@ -10,7 +10,7 @@ from pydantic_core import to_json
 
 from perdure.api import models
 from perdure.api.decoding import cursor, resumed
-from perdure.api.durations import every_given
+from perdure.api.durations import pace_given
 from perdure.api.gateway import REPLY_BYTES_MAX, Answer, Request
 from perdure.api.ports import Api
 from perdure.api.routing import Route, route
@@ -26,9 +26,14 @@ POLL_SECONDS: Final = 0.25
 @route("POST", "/v1/worlds", operation="create_world", reply=models.World, status=201)
 async def create_world(api: Api, body: models.CreateWorld, request: Request) -> dict[str, Any]:
     """Create a world. The same id with the same identity changes nothing."""
-    every_ms = every_given(body.every, body.every_ms)
+    every_ms, missed = pace_given(body)
     info = await api.worlds.create(
-        body.name, world_id=body.world_id, kind=body.kind, every_ms=every_ms, by=request.by
+        body.name,
+        world_id=body.world_id,
+        kind=body.kind,
+        every_ms=every_ms,
+        missed=missed,
+        by=request.by,
     )
     return asdict(info)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from http import HTTPStatus
 from typing import Any, Final, Generic, TypeVar
@@ -15,11 +16,17 @@ from aws_lambda_powertools import Logger
 from perdure.api.access import TRUSTED, principal
 from perdure.api.gateway import REPLY_BYTES_MAX, Answer, LambdaContext, Request
 from perdure.api.problems import internal, problem
+from perdure.api.queue import Handed
 from perdure.api.routing import Route, Router
 from perdure.api.settings_access import Access, access
-from perdure.kernel.errors import PerdureError, Refused
+from perdure.kernel.errors import InvalidValue, PerdureError, Refused, shown
 
 P = TypeVar("P")
+
+BATCH: Final = "perdure.api.batch"
+"""Imported by name, and only by who has a queue: Powertools' batches take a fifth of a second."""
+
+SCHEDULER: Final = "aws.scheduler"
 
 FRAMES_LOGGED: Final = 8
 
@@ -36,17 +43,21 @@ class Sandbox(Generic[P]):
         opening: Callable[[], AbstractAsyncContextManager[P]],
         routes: Sequence[Route[P]],
         scheduled: Callable[[P, int], Awaitable[dict[str, Any]]] | None = None,
+        queued: Callable[[P, Handed, int], Awaitable[dict[str, Any]]] | None = None,
         *,
         reply_bytes_max: int = REPLY_BYTES_MAX,
         trusted: bool = False,
     ) -> None:
-        """Serve ``routes``, and schedule events by ``scheduled(ports, remaining_ms)``.
+        """Serve ``routes``, and what comes by itself.
 
+        Schedules by ``scheduled(ports, remaining_ms)``, messages of a queue by
+        ``queued(ports, handed, remaining_ms)``.
         ``trusted`` is for events that a caller in this process makes: nobody need say who asks.
         """
         self._opening = opening
         self._router = Router(routes)
         self._scheduled = scheduled
+        self._queued = queued
         self._reply_bytes_max = reply_bytes_max
         self._trusted = trusted
         self._access: Access | None = None
@@ -62,7 +73,10 @@ class Sandbox(Generic[P]):
         if self._runner is None:
             self._runner = asyncio.Runner()
         # Not Runner.run: it sets and resets the handler of Ctrl-C at each event, for 0.2 ms.
-        return self._runner.get_loop().run_until_complete(self.answer(event, context))
+        run = self._runner.get_loop().run_until_complete
+        if "Records" in event:
+            return self._batch(event, context, run)
+        return run(self.answer(event, context))
 
     def interruptible(self, event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
         """Answer one event, and let Ctrl-C cancel it, so that it lets go of what it holds.
@@ -77,10 +91,26 @@ class Sandbox(Generic[P]):
         """Answer one event."""
         if "requestContext" in event:
             return await self._http(event, context)
-        assert self._scheduled is not None, "a function without a schedule got its event"
+        if self._scheduled is None or event.get("source") != SCHEDULER:
+            raise InvalidValue(
+                expected="an event that this function is there for", found=shown(list(event))
+            )
         done = await self._scheduled(await self.opened(), context.get_remaining_time_in_millis())
         if any(done.values()):
             self._logger.info("scheduled", extra=done)
+        return done
+
+    def _batch(
+        self,
+        event: Mapping[str, Any],
+        context: LambdaContext,
+        run: Callable[[Coroutine[Any, Any, Any]], Any],
+    ) -> dict[str, Any]:
+        """Handle a batch of messages, and tell which are to be handed out again."""
+        if self._queued is None:
+            raise InvalidValue(expected="an event that this function is there for", found="Records")
+        batch = importlib.import_module(BATCH).Batch(event, context, self._logger, run)
+        done: dict[str, Any] = batch.answered(run(self.opened()), self._queued)
         return done
 
     async def opened(self) -> P:

@@ -24,6 +24,7 @@ NAMESPACE: Final = "PERDURE_NAMESPACE"
 TABLE: Final = "PERDURE_TABLE"
 TRIM: Final = "PERDURE_TRIM"
 APP: Final = "PERDURE_APP"
+TICKS: Final = "PERDURE_TICKS"
 CATALOGS: Final = "PERDURE_CATALOG_DIR"
 ENDPOINT: Final = "AWS_ENDPOINT_URL"
 
@@ -45,9 +46,13 @@ class Settings:
     trim_ms: int | None = None
     """Age from which the schedule that lands lets go of what has landed; None for never."""
 
+    ticks: str | None = None
+    """URL of the queue of worlds that are due."""
+
     dynamodb_endpoint: str | None = None
     s3_endpoint: str | None = None
     glue_endpoint: str | None = None
+    sqs_endpoint: str | None = None
     catalogs: str | None = None
     """Directory of the authorities that this machine is of remote data."""
 
@@ -105,6 +110,8 @@ class Settings:
             f"{ENDPOINT}_DYNAMODB": self.dynamodb_endpoint,
             f"{ENDPOINT}_S3": self.s3_endpoint,
             f"{ENDPOINT}_GLUE": self.glue_endpoint,
+            TICKS: self.ticks,
+            f"{ENDPOINT}_SQS": self.sqs_endpoint,
         }
         return {name: value for name, value in spelled.items() if value is not None}
 
@@ -114,7 +121,7 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
 
     ``PERDURE_STORAGE`` is ``file:///directory`` or ``s3://bucket/prefix``. ``PERDURE_TABLE`` names
     the DynamoDB table that is the authority of the latter; without it, a file of this machine in
-    ``PERDURE_CATALOG_DIR`` is. The AWS endpoint overrides are AWS's own variables.
+    ``PERDURE_CATALOG_DIR`` is. ``PERDURE_TICKS`` is the queue of worlds that are due. The AWS endpoint overrides are AWS's own variables.
     Raises: InvalidValue, InvalidId.
     """
     variables = os.environ if environment is None else environment
@@ -130,6 +137,8 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
         dynamodb_endpoint=variables.get(f"{ENDPOINT}_DYNAMODB") or everywhere,
         s3_endpoint=variables.get(f"{ENDPOINT}_S3") or everywhere,
         glue_endpoint=variables.get(f"{ENDPOINT}_GLUE") or everywhere,
+        ticks=variables.get(TICKS) or None,
+        sqs_endpoint=variables.get(f"{ENDPOINT}_SQS") or everywhere,
         catalogs=variables.get(CATALOGS) or None,
     )
 

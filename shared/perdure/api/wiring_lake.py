@@ -9,12 +9,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
-from perdure.api import faces
+from perdure.api import faces, wiring_queue
 from perdure.api.measures import tell_lag
-from perdure.api.ports import DueRan, EventsAsked, Landed
+from perdure.api.ports import EventsAsked, Landed
 from perdure.api.ports_keeping import Pruned
+from perdure.api.queue import Queue, due_of
 from perdure.api.sandbox import Sandbox
 from perdure.api.settings import Settings, settings
+from perdure.api.ticking import Served
 from perdure.api.wiring import opened_worlds
 from perdure.api.wiring_lake_rows import ArrowRows
 from perdure.api.wiring_lake_storage import claim_of, opened_catalog, owned_objects
@@ -33,6 +35,7 @@ from perdure.lake.objects import ObjectStore
 from perdure.runtime.app import App, load_app
 from perdure.runtime.close import destroy
 from perdure.runtime.configure import Configuring
+from perdure.runtime.dispatch import Due
 from perdure.runtime.history import History, HistoryAsked, HistoryPage
 from perdure.runtime.lag import lags
 from perdure.runtime.land import Landed as LandedRows
@@ -40,7 +43,8 @@ from perdure.runtime.land import Landing
 from perdure.runtime.project import Projected, Projection
 from perdure.runtime.read import Reader
 from perdure.runtime.resume import resume
-from perdure.runtime.run import Ran, run_due, run_ticks
+from perdure.runtime.run import Ran, run_ticks
+from perdure.runtime.serve import serve
 from perdure.runtime.tick import Means, Ticker
 from perdure.runtime.trim import Trimmed, Trimming
 from perdure.runtime.verify import Verified, Verifier
@@ -133,11 +137,19 @@ class LakePorts:
             request=key,
         )
 
-    async def run_due(self, *, ms: int) -> DueRan:
-        """Tick every world whose time has come, for at most ``ms``."""
-        done = await run_due(self._ticker, self.settings.storage, deadline=_deadline(ms))
-        failed = tuple(f"{ref.world}: {error.code}" for ref, error in done.failed)
-        return DueRan(len(done.ticked), failed, len(done.retired))
+    @cached_property
+    def queue(self) -> Queue:
+        """The queue of worlds that are due. Raises InvalidValue without one."""
+        return wiring_queue.opened(self.settings)
+
+    def due_of(self, body: str) -> Due:
+        """Read a message's body. Raises Invalid kinds."""
+        return due_of(self.settings.storage, body)
+
+    async def serve(self, due: Due, *, ms: int) -> Served:
+        """Tick one world that is due, as often as it is, for at most ``ms``."""
+        done = await serve(self._ticker, due, deadline=_deadline(ms))
+        return Served(len(done.ticks), done.early_ms, done.again, done.retired)
 
     async def destroy(self, world: str, *, by: Caller) -> WorldInfo:
         """Destroy a world, or go on with its destruction."""

@@ -10,6 +10,7 @@ import click
 from perdure.cli.client import Place, path_of, placed
 from perdure.cli.durations import DURATION
 from perdure.cli.lazy import loaded
+from perdure.cli.pace import missed_option
 from perdure.cli.told import told
 
 
@@ -19,7 +20,8 @@ from perdure.cli.told import told
 @click.option("--world-id", help="Id of the fork; drawn if not given.")
 @click.option("--drop-pending", is_flag=True, help="Leave what is open to WORLD alone.")
 @click.option("--at-tick", type=click.IntRange(0), help="Refuse if another tick is published.")
-@click.option("--every", "every_ms", type=DURATION, help="Let the fork tick by itself: 1m, 2h, 1d.")
+@click.option("--every", "every_ms", type=DURATION, help="Let the fork tick by itself: 5s, 1m, 2h.")
+@missed_option
 @click.option(
     "--to-root",
     type=click.Path(path_type=Path, file_okay=False),

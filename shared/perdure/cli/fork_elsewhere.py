@@ -37,6 +37,7 @@ async def _forked(
             pending=wish["pending"],
             at_tick=wish.get("at_tick"),
             every_ms=wish.get("every_ms"),
+            missed=wish.get("missed", "coalesce"),
         )
         info = await fork_elsewhere(origin.ticker.means, destination.ticker.means, asked)
         return asdict(info)

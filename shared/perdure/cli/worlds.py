@@ -11,6 +11,7 @@ from perdure.cli.client import Client, Place, path_of, placed
 from perdure.cli.durations import DURATION
 from perdure.cli.fork import fork
 from perdure.cli.lifecycle import destroy, resume
+from perdure.cli.pace import missed_option
 from perdure.cli.told import moment, told
 
 COLUMNS = ("world_id", "name", "status", "published_tick", "entities", "pending_commands")
@@ -39,11 +40,8 @@ def world() -> None:
 @click.argument("name")
 @click.option("--world-id", help="Id of the world; drawn if not given.")
 @click.option("--kind", default="", help="What kind of world it is, for whoever lists them.")
-@click.option(
-    "--every",
-    type=DURATION,
-    help="Tick by itself: 1m, 2h, 1d; seconds only where schedules fire so often (dev --speed).",
-)
+@click.option("--every", type=DURATION, help="Tick by itself: 5s, 1m, 2h, 1d.")
+@missed_option
 @placed
 def create(
     name: str,
@@ -52,6 +50,7 @@ def create(
     world_id: str | None,
     kind: str,
     every: int | None,
+    missed: str | None,
     as_json: bool,
 ) -> None:
     """Create a world named NAME."""
@@ -60,6 +59,8 @@ def create(
         body["world_id"] = world_id
     if every is not None:
         body["every_ms"] = every
+    if missed is not None:
+        body["missed"] = missed
     with place.client(make=True) as client:
         created = client.ask("POST", "/v1/worlds", body=body)
     told(created, as_json=as_json)

@@ -16,6 +16,7 @@ from perdure.kernel.errors import (
     NotFound,
     NotResumable,
     WorldDestroyed,
+    shown,
 )
 from perdure.kernel.floor import check_floor, floor_key
 from perdure.kernel.ids import (
@@ -31,6 +32,7 @@ from perdure.kernel.ids import (
     checked_id,
 )
 from perdure.kernel.lineage import partition_of
+from perdure.kernel.pace import MISSED_TICKS, MissedTicks
 from perdure.kernel.places import WorldRef, after, catalog_partition
 from perdure.kernel.records import (
     Fence,
@@ -72,6 +74,8 @@ class WorldInfo:
     pending_commands: int
     stalled: bool
     every_ms: int | None
+    missed: MissedTicks
+    """What becomes of ticks of its schedule that were missed."""
     created_at: Instant
     fence_held_until: Instant | None = None
     """End of its writer's lease; None if nobody holds the fence, past if its holder died."""
@@ -96,6 +100,7 @@ def described(world: World, head: Head, entities: int) -> WorldInfo:
         pending_commands=head.open_commands,
         stalled=head.is_stalled,
         every_ms=world.every_ms,
+        missed=world.missed,
         created_at=world.created_at,
         fence_held_until=None if head.fence.holder is None else head.fence.until,
     )
@@ -174,23 +179,27 @@ class Identity:
         return described(known, head, _entities(view, known, head))
 
 
-def checked_every(every_ms: int | None) -> None:
+def checked_pace(every_ms: int | None, missed: str) -> None:
     """Refuse a schedule that no world can have. Raises Invalid."""
+    if missed not in MISSED_TICKS:
+        expected = f"missed to be one of {', '.join(MISSED_TICKS)}"
+        raise Invalid(expected=expected, found=shown(missed))
     if every_ms is not None and not EVERY_MS_MIN <= every_ms <= EVERY_MS_MAX:
         raise Invalid(
             expected=f"a tick every {EVERY_MS_MIN} to {EVERY_MS_MAX} ms", found=f"{every_ms} ms"
         )
 
 
-def scheduled(
-    view: View, head: Head, ref: WorldRef, every_ms: int | None, now: Instant
-) -> tuple[Head, tuple[Write, ...]]:
+def scheduled(view: View, head: Head, world: World, now: Instant) -> tuple[Head, tuple[Write, ...]]:
     """Let a new world tick by itself, if it is to. Raises Missing."""
-    if every_ms is None:
+    if world.every_ms is None:
         return head, ()
-    due = Instant(now + every_ms)
-    head, hints = woken(view, head, ref, due)
-    return head, (Schedule(partition=ref.partition, every_ms=every_ms, next_at=due), *hints)
+    due = Instant(now + world.every_ms)
+    head, hints = woken(view, head, world.ref, due)
+    schedule = Schedule(
+        partition=head.partition, every_ms=world.every_ms, next_at=due, missed=world.missed
+    )
+    return head, (schedule, *hints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +217,7 @@ class CreateWorld:
     kind: str = ""
     writer_mode: WriterMode = "resumable"
     every_ms: int | None = None
+    missed: MissedTicks = "coalesce"
     app: str = ""
     holder: Holder | None = None
     lease_ms: int = 0
@@ -229,7 +239,7 @@ class CreateWorld:
     def checked(self) -> CreateWorld:
         """Return self if ids, name and schedule are well formed. Raises Invalid kinds."""
         self._identity.checked()
-        checked_every(self.every_ms)
+        checked_pace(self.every_ms, self.missed)
         check_mode(self.writer_mode)
         if self.writer_mode == "cleanup_only":
             self._check_holder()
@@ -256,6 +266,7 @@ class CreateWorld:
             writer_mode=self.writer_mode,
             created_at=now,
             every_ms=self.every_ms,
+            missed=self.missed,
             app=self.app,
         )
         name = Name(partition=self.ref.catalog, name=self.name, world=self.ref.world)
@@ -269,7 +280,7 @@ class CreateWorld:
             fresh = replace(fresh, fence=Fence(epoch=Epoch(1), holder=self.holder, until=until))
             fresh, hints = woken(view, fresh, self.ref, until)
             upkeep += hints
-        fresh, more = scheduled(view, fresh, self.ref, self.every_ms, now)
+        fresh, more = scheduled(view, fresh, world, now)
         return Decision(described(world, fresh, 0), (world, name, entry, *upkeep, *more, fresh))
 
 

@@ -15,6 +15,7 @@ from perdure.kernel.fork_source import Copy, Pending
 from perdure.kernel.forked import forked_key, spelled_pages
 from perdure.kernel.ids import NO_TICK, Instant, Partition, RunId, Seq, Tick
 from perdure.kernel.lineage import partition_of
+from perdure.kernel.pace import MissedTicks
 from perdure.kernel.pages import Page
 from perdure.kernel.record import Record
 from perdure.kernel.records import Ancestor, Head, Manifest, Name, World, manifest_key
@@ -62,6 +63,7 @@ class Birth:
     run: RunId
     pending: Pending = "copy"
     every_ms: int | None = None
+    missed: MissedTicks = "coalesce"
     by: Caller = LOCAL
     is_elsewhere: bool = False
     """In another storage: no ancestor can be read there."""
@@ -96,7 +98,7 @@ class Birth:
             now,
             payload=spelled_pages((page.name, held) for page, held in self.copy.pages),
         )
-        head, upkeep = scheduled(view, head, ref, self.every_ms, now)
+        head, upkeep = scheduled(view, head, world, now)
         head, hints = woken(view, head, ref, Instant(now + UNREAD_MS))
         writes: list[Write] = [world, name, entry, *pages, *self._chosen(), *upkeep, *hints, head]
         manifest = self.first
@@ -132,6 +134,7 @@ class Birth:
             lineage=() if self.is_elsewhere else (*source.lineage, last),
             created_at=now,
             every_ms=self.every_ms,
+            missed=self.missed,
             app=source.app,
             begins=Tick(0) if self.first is None else self.first.tick,
         )

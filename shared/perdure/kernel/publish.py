@@ -37,6 +37,7 @@ from perdure.kernel.records import (
     signature_key,
 )
 from perdure.kernel.request import WorldRequest
+from perdure.kernel.schedule import served, told
 from perdure.kernel.upkeep import Schedule, schedule_key
 from perdure.kernel.view import Decision, Reads, Removed, View, Write
 from perdure.kernel.wake import UNREAD_MS, appended, existing_head, woken
@@ -87,6 +88,9 @@ class Published:
 
     manifest: Manifest
     head: Head
+    next_at: Instant | None = None
+    """What the schedule that asked for this tick waits for next. None, too, if the tick was
+    published before this call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,7 @@ class Publish(WorldRequest):
                 found=f"tick {self.tick}",
             )
         check_consumers(view, self.ref, head)
+        schedule = self._schedule(view)
         settled, cancelled, pages = self._settle(view, head)
         manifest = Manifest(
             partition=self.ref.partition,
@@ -158,15 +163,30 @@ class Publish(WorldRequest):
             checkpoint=self.checkpoint,
             entities=self.entities,
             next_in_tick_entity_id=self.next_in_tick_entity_id,
+            scheduled=None if schedule is None else told(schedule, now),
         )
+        following = None if schedule is None else served(schedule, now)
         after, entry = appended(
             self._advanced(head, manifest, now), "published", _facts(manifest), now
         )
-        after, hints = self._woken(view, after, now)
+        after, upkeep = self._woken(view, after, following, now)
         again = (Page.of(self.ref.partition, page.name, page.entries) for page in self.moved)
+        next_at = None if following is None else following.next_at
         return Decision(
-            Published(manifest, after), (after, manifest, entry, *pages, *again, *hints)
+            Published(manifest, after, next_at), (after, manifest, entry, *pages, *again, *upkeep)
         )
+
+    def _schedule(self, view: View) -> Schedule | None:
+        """Return the schedule that asked for this tick. Raises StaleWriter if it waits for another."""
+        if self.serves is None:
+            return None
+        schedule = view.get(schedule_key(self.ref.partition))
+        if schedule is None or schedule.next_at != self.serves:
+            raise StaleWriter(
+                expected=f"a schedule that waits for {self.serves}",
+                found="none" if schedule is None else f"one that waits for {schedule.next_at}",
+            )
+        return schedule
 
     def _known(self, view: View, head: Head) -> Published:
         """Return the tick as it was published, if this very attempt did that."""
@@ -231,29 +251,17 @@ class Publish(WorldRequest):
             open_commands=head.open_commands - gone,
         )
 
-    def _woken(self, view: View, head: Head, now: Instant) -> tuple[Head, list[Write]]:
+    def _woken(
+        self, view: View, head: Head, following: Schedule | None, now: Instant
+    ) -> tuple[Head, list[Write]]:
         """Leave a hint for the consumers of this entry, and for the schedule's next tick."""
         writes: list[Write] = []
-        if self.serves is not None:
-            schedule = view.get(schedule_key(self.ref.partition))
-            if schedule is None or schedule.next_at != self.serves:
-                raise StaleWriter(
-                    expected=f"a schedule that waits for {self.serves}",
-                    found="none" if schedule is None else f"one that waits for {schedule.next_at}",
-                )
-            following = served(schedule, now)
+        if following is not None:
             writes.append(following)
             head, hints = woken(view, head, self.ref, following.next_at)
             writes += hints
         head, hints = woken(view, head, self.ref, Instant(now + UNREAD_MS))
         return head, [*writes, *hints]
-
-
-def served(schedule: Schedule, now: Instant) -> Schedule:
-    """Return the schedule after one tick: ticks that were missed fall into that one."""
-    late = max(0, now - schedule.next_at)
-    steps = late // schedule.every_ms + 1
-    return replace(schedule, next_at=Instant(schedule.next_at + steps * schedule.every_ms))
 
 
 def _rest(entry: PageEntry, done: DrainedEntry, head: Head) -> tuple[Ranges, Ranges]:

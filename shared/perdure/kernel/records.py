@@ -28,6 +28,7 @@ from perdure.kernel.ids import (
     Token,
     WorldId,
 )
+from perdure.kernel.pace import MissedTicks, Scheduled
 from perdure.kernel.places import PageName, WorldRef, number
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.record import Record
@@ -62,6 +63,7 @@ class World(Record):
     lineage: tuple[Ancestor, ...] = ()
     created_at: Instant
     every_ms: int | None = None
+    missed: MissedTicks = "coalesce"
     app: str = ""
     """The application it was made for: another one would reject what it does not know."""
 
@@ -331,6 +333,8 @@ class Manifest(Record):
     checkpoint: tuple[TableRows, ...] | None = None
     entities: int = 0
     next_in_tick_entity_id: EntityId = IN_TICK_ENTITY_FIRST
+    scheduled: Scheduled | None = None
+    """Said of a tick that a schedule asked for."""
 
     @cached_property
     def key(self) -> Key[Manifest]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from perdure.kernel.ids import Instant, Partition
+from perdure.kernel.ids import Epoch, Instant, Partition
 from perdure.kernel.landing import AUDIT, CONSUMER, is_unlanded
 from perdure.kernel.places import MINUTE_MS, number, wake_partition, wake_sort
 from perdure.kernel.private import is_abandoned, retirement_due
@@ -23,6 +23,8 @@ class Wakes:
     shard: int
     through: Instant
     limit: int = 500
+    beyond: str = ""
+    """Only hints behind this one."""
 
     once: ClassVar[bool] = False
 
@@ -32,7 +34,8 @@ class Wakes:
 
     def _range(self) -> Range[Wake]:
         last = f"{number(self.through // MINUTE_MS + 1)}/"
-        return Range(self.stream, "", last, Wake, limit=self.limit)
+        first = f"{self.beyond}/" if self.beyond else ""
+        return Range(self.stream, first, last, Wake, limit=self.limit)
 
     def reads(self) -> Reads:
         return Reads(ranges=(self._range(),))
@@ -46,6 +49,8 @@ class Agenda:
     """What a hint comes to: a schedule's tick that is due, what waits to be copied, an end."""
 
     tick_due: Instant | None
+    """The time of its schedule that waits for a tick."""
+
     unlanded: bool
     """Rows of published ticks wait to land."""
 
@@ -54,6 +59,13 @@ class Agenda:
 
     abandoned: bool = False
     """It is private and has outlived its holder: it must be retired."""
+
+    stalled: bool = False
+    """Every writer of its next tick died."""
+
+    epoch: Epoch = Epoch(0)
+    schedule: Schedule | None = None
+    """That of an active world."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +90,23 @@ class ReadAgenda(WorldRequest):
         if head is None:
             return Decision(Agenda(None, unlanded=False, unread=False))
         schedule = view.peek(schedule_key(world))
-        due = head.status == "active" and schedule is not None and schedule.next_at <= now
+        if head.status != "active":
+            schedule = None
         landing = view.peek(consumer_key(world, CONSUMER))
         unlanded = is_unlanded(head, landing, view.peek(world_key(self.ref)))
         unread = _unread(head, view.peek(consumer_key(world, AUDIT)))
-        tick_due = schedule.next_at if due and schedule else None
-        return Decision(Agenda(tick_due, unlanded, unread, is_abandoned(head, now)))
+        due = schedule is not None and schedule.next_at <= now
+        return Decision(
+            Agenda(
+                tick_due=schedule.next_at if due and schedule else None,
+                unlanded=unlanded,
+                unread=unread,
+                abandoned=is_abandoned(head, now),
+                stalled=head.is_stalled,
+                epoch=head.fence.epoch,
+                schedule=schedule,
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from perdure.kernel.ids import NO_TICK, Instant, Partition, Seq, StorageId, Tick, WorldId
+from perdure.kernel.pace import MissedTicks
 from perdure.kernel.record import Record
 from perdure.kernel.view import Key
 
@@ -34,9 +34,6 @@ class Required(Record):
         return required_key(self.partition)
 
 
-MissedTicks = Literal["coalesce", "skip", "catch_up"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule(Record):
     """When the world ticks by itself."""
@@ -44,6 +41,10 @@ class Schedule(Record):
     every_ms: int
     next_at: Instant
     missed: MissedTicks = "coalesce"
+    """What becomes of times that no tick served; :mod:`perdure.kernel.schedule` says it."""
+
+    skipped: int = 0
+    """Times given up since the last tick."""
 
     @property
     def key(self) -> Key[Schedule]:

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from perdure.kernel import limits
 from perdure.kernel.caller import LOCAL, Caller
-from perdure.kernel.create import Identity, WorldInfo, checked_every
+from perdure.kernel.create import Identity, WorldInfo, checked_pace
 from perdure.kernel.errors import Contended, Invalid, shown
 from perdure.kernel.fork import Birth, FindFork
 from perdure.kernel.fork_source import (
@@ -28,6 +28,7 @@ from perdure.kernel.fork_source import (
 )
 from perdure.kernel.ids import RunId, Tick
 from perdure.kernel.lineage import FindAncestors
+from perdure.kernel.pace import MissedTicks
 from perdure.kernel.places import WorldRef
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.reading import FindWorld
@@ -50,6 +51,7 @@ class Wish:
     pending: Pending = "copy"
     at_tick: Tick | None = None
     every_ms: int | None = None
+    missed: MissedTicks = "coalesce"
     by: Caller = LOCAL
 
     def identity(self, kind: str) -> Identity:
@@ -60,7 +62,7 @@ class Wish:
             )
         if self.at_tick is not None and self.at_tick < 0:
             raise Invalid(expected="a tick from 0 upwards", found=str(self.at_tick))
-        checked_every(self.every_ms)
+        checked_pace(self.every_ms, self.missed)
         kin = self.source.world
         return Identity(self.child, self.name, kind, "resumable", kin).checked()
 
@@ -79,7 +81,7 @@ async def fork(
     if known is not None:
         return known
     copy = await copy_of(authority, wish.source, wish.pending, wish.at_tick, pause=pause)
-    birth = Birth(identity, copy, wish.run, wish.pending, wish.every_ms, wish.by)
+    birth = Birth(identity, copy, wish.run, wish.pending, wish.every_ms, wish.missed, wish.by)
     return await authority.execute(birth)
 
 

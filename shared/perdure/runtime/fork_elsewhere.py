@@ -48,6 +48,7 @@ async def fork_elsewhere(source: Means, destination: Means, wish: Wish) -> World
         wish.run,
         "drop",
         wish.every_ms,
+        wish.missed,
         wish.by,
         is_elsewhere=True,
         first=first,

@@ -1,4 +1,4 @@
-"""Runs of many ticks: on request, or because a schedule is due, within the time there is."""
+"""Runs of many ticks on request, within the time there is."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from perdure.kernel.create import Describe
-from perdure.kernel.errors import ConsumerBehind, Invalid, PerdureError
+from perdure.kernel.errors import ConsumerBehind, Invalid
 from perdure.kernel.fence import Grip
-from perdure.kernel.ids import NO_TICK, Instant, StorageId, Tick
+from perdure.kernel.ids import NO_TICK, Instant, Tick
 from perdure.kernel.limits import TICK_MAX
-from perdure.kernel.places import WAKE_SHARDS, WorldRef
-from perdure.kernel.rest import ReadAgenda, Rest, Wakes
+from perdure.kernel.places import WorldRef
 from perdure.kernel.run import StartRun
-from perdure.runtime.abandoned import retire_abandoned
 from perdure.runtime.compute import HookFailure
-from perdure.runtime.tick import Ticker, TickReport
+from perdure.runtime.report import TickReport
+from perdure.runtime.tick import Ticker
 
 TICK_RESERVE_MS: Final = 2_000
 """No tick is started with less time than this left."""
@@ -105,7 +104,7 @@ async def _run(ticker: Ticker, ref: WorldRef, target: Tick, deadline: Instant) -
             total.add(report)
             published, entities = report.tick, report.entities
     finally:
-        await _released(ticker, ref, grip)
+        await released(ticker, ref, grip)
     return _ran(total, published, entities, done=published >= target)
 
 
@@ -125,7 +124,8 @@ async def _target(
     return await ticker.means.authority.execute(StartRun(ref, key, ticks).checked())
 
 
-async def _released(ticker: Ticker, ref: WorldRef, grip: Grip) -> None:
+async def released(ticker: Ticker, ref: WorldRef, grip: Grip) -> None:
+    """Let the fence go unless the last publish did."""
     if grip.head.fence.holder is not None:
         await ticker.release(ref, grip)
 
@@ -143,61 +143,3 @@ def _ran(total: _Sum, published: Tick, entities: int, *, done: bool) -> Ran:
         entities=entities,
         hook_failures=tuple(total.hook_failures),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """What one look at the wake partitions came to."""
-
-    ticked: tuple[TickReport, ...]
-    unlanded: tuple[WorldRef, ...]
-    failed: tuple[tuple[WorldRef, PerdureError], ...]
-    retired: tuple[WorldRef, ...] = ()
-    """Private worlds whose holder had died."""
-
-
-async def run_due(ticker: Ticker, storage: StorageId, *, deadline: Instant) -> Round:
-    """Tick every world of a storage whose schedule is due, and name the worlds whose rows wait to land.
-
-    Private worlds that have outlived their holder are retired. A table may hold the hints of
-    other storages, too: their rows belong elsewhere, so they are left to their own.
-    A world that fails is reported and stays due; the others go on. A duplicate of this call
-    does nothing twice: each tick serves one time of its world's schedule.
-    """
-    ticked: list[TickReport] = []
-    unlanded: list[WorldRef] = []
-    failed: list[tuple[WorldRef, PerdureError]] = []
-    retired: list[WorldRef] = []
-    execute = ticker.means.authority.execute
-    for shard in range(WAKE_SHARDS):
-        for hint in await execute(Wakes(shard, ticker.means.now())):
-            if ticker.means.now() + TICK_RESERVE_MS >= deadline:
-                return Round(tuple(ticked), tuple(unlanded), tuple(failed), tuple(retired))
-            ref = WorldRef(hint.storage, hint.world)
-            if ref.storage != storage:
-                continue
-            agenda = await execute(ReadAgenda(ref))
-            if agenda.unlanded:
-                unlanded.append(ref)
-            try:
-                if agenda.tick_due is not None:
-                    ticked.append(await _serve(ticker, ref, agenda.tick_due))
-                if agenda.abandoned and await retire_abandoned(ticker, ref):
-                    retired.append(ref)
-            except ConsumerBehind:
-                continue  # not now: the world stays due until it has been read
-            except PerdureError as error:
-                failed.append((ref, error))
-                continue
-            await execute(Rest(ref, hint.sort))
-    return Round(tuple(ticked), tuple(unlanded), tuple(failed), tuple(retired))
-
-
-async def _serve(ticker: Ticker, ref: WorldRef, due: Instant) -> TickReport:
-    async with ticker.turn(ref):
-        grip = await ticker.take(ref)
-        try:
-            report, grip = await ticker.tick(ref, grip, serves=due)
-        finally:
-            await _released(ticker, ref, grip)
-        return report

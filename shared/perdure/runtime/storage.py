@@ -17,6 +17,7 @@ from perdure.kernel.ids import EntityId, Holder, Instant, Tick, Token, WorldId
 from perdure.kernel.listing import Show
 from perdure.kernel.log import LogEntry
 from perdure.kernel.operations import Command
+from perdure.kernel.pace import MissedTicks
 from perdure.kernel.places import WorldRef
 from perdure.kernel.status import CommandStatus
 from perdure.runtime.close import Destroyed, destroy
@@ -70,12 +71,18 @@ class Storage:
         world_id: str | None = None,
         kind: str = "",
         every_ms: int | None = None,
+        missed: MissedTicks = "coalesce",
     ) -> World:
         """Create a world, or return it if the same was created before under this id.
 
+        ``every_ms`` lets it tick by itself where a schedule runs; ``missed`` says what becomes
+        of ticks that nobody was there for.
+
         Raises: Invalid kinds, NameTaken, Conflict, WorldDestroyed.
         """
-        info = await self.worlds.create(name, world_id=world_id, kind=kind, every_ms=every_ms)
+        info = await self.worlds.create(
+            name, world_id=world_id, kind=kind, every_ms=every_ms, missed=missed
+        )
         return World(self, info.world_id)
 
     async def world(self, world_id: str) -> World:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 from weakref import WeakValueDictionary
 
-from perdure.kernel import ranges
 from perdure.kernel.consumers import CheckConsumers
 from perdure.kernel.drain import DrainDue, Drained
 from perdure.kernel.errors import ConsumerBehind, Contended, DrainStale, StaleWriter, Unavailable
@@ -19,7 +18,7 @@ from perdure.kernel.fence import Grip, NameProbe, ReleaseFence, TakeFence
 from perdure.kernel.ids import Holder, Instant, Partition, Seq, Tick, Token
 from perdure.kernel.places import WorldRef
 from perdure.kernel.publish import Publish, Published, RegisterSignature, checked_outcomes
-from perdure.kernel.records import Manifest, Probe, TableRows, World
+from perdure.kernel.records import Probe, TableRows, World
 from perdure.kernel.settle import settlement
 from perdure.lake.changes import Changes, TableChanges, changes, checkpoint, should_checkpoint
 from perdure.lake.objects import ObjectStore
@@ -34,6 +33,7 @@ from perdure.runtime.moments import tell_changes
 from perdure.runtime.ports import Executes
 from perdure.runtime.preflight import preflight
 from perdure.runtime.rebuild import Warm, rebuild
+from perdure.runtime.report import TickReport, report_of
 from perdure.runtime.steady import steadily
 
 WARM_WORLDS_MAX: Final = 16
@@ -43,24 +43,6 @@ DRAIN_TRIES: Final = 12
 """Times a drain that met a running commit, or was overtaken, is read again."""
 
 _LOGGER: Final = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class TickReport:
-    """What one published tick did."""
-
-    tick: Tick
-    token: Token
-    applied: int
-    rejected: int
-    retried: int
-    dead: int
-    rows: int
-    entities: int
-    more: bool
-    """Commands that were due had to be left to the next tick."""
-
-    hook_failures: tuple[HookFailure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +146,7 @@ class Ticker:
                 self._warm.pop(ref.partition, None)
                 raise
             self._keep(ref, published, after, warm)
-            report = _report(published.manifest, drained)
+            report = report_of(published, drained)
             failures = step.hook_failures + await _told(choice, step.facts, report, warm, after)
             for each in failures:
                 where = (each.hook, report.tick, ref.world, each.code)
@@ -375,21 +357,3 @@ async def _told(
     """Tell hooks of what is published, and return what failed, also what is no longer there."""
     failures = await tell_changes(choice, facts, before.state, after)
     return choice.lacking + failures + await tell(choice.told("PostTick"), report)
-
-
-def _report(manifest: Manifest, drained: Drained) -> TickReport:
-    counts = {"rejected": 0, "retryable": 0, "dead_letter": 0}
-    for outcome in manifest.outcomes:
-        counts[outcome.status] += 1
-    final = counts["rejected"] + counts["dead_letter"]
-    return TickReport(
-        tick=manifest.tick,
-        token=manifest.token,
-        applied=ranges.size(manifest.settled) - final,
-        rejected=counts["rejected"],
-        retried=counts["retryable"],
-        dead=counts["dead_letter"],
-        rows=sum(table.rows for table in manifest.tables),
-        entities=manifest.entities,
-        more=drained.more,
-    )

@@ -35,6 +35,7 @@ from perdure.kernel.listing import SHOWS, Show, is_shown
 from perdure.kernel.log import LogEntry
 from perdure.kernel.logfeed import LogFeed
 from perdure.kernel.operations import Command
+from perdure.kernel.pace import MissedTicks
 from perdure.kernel.places import WorldRef
 from perdure.kernel.records import WriterMode
 from perdure.kernel.status import CommandState, CommandStatus, StatusOf
@@ -105,22 +106,26 @@ class Worlds:
         world_id: str | None = None,
         kind: str = "",
         every_ms: int | None = None,
+        missed: MissedTicks = "coalesce",
         by: Caller = LOCAL,
     ) -> WorldInfo:
         """Create a world, or return it if the same was created before under this id.
 
         Raises: Invalid kinds, NameTaken, Conflict, WorldDestroyed.
         """
-        request = self.creation(name, world_id=world_id, kind=kind, every_ms=every_ms)
+        request = self.creation(
+            name, world_id=world_id, kind=kind, every_ms=every_ms, missed=missed
+        )
         return await self._authority.execute(replace(request, by=by))
 
-    def creation(
+    def creation(  # noqa: PLR0913  # what a creation can say
         self,
         name: str,
         *,
         world_id: str | None = None,
         kind: str = "",
         every_ms: int | None = None,
+        missed: MissedTicks = "coalesce",
         writer_mode: WriterMode = "resumable",
         holder: Holder | None = None,
         lease_ms: int = 0,
@@ -134,13 +139,14 @@ class Worlds:
             kind=kind,
             writer_mode=writer_mode,
             every_ms=every_ms,
+            missed=missed,
             app=self._app,
             holder=holder,
             lease_ms=lease_ms,
         )
         return request.checked()
 
-    async def fork(
+    async def fork(  # noqa: PLR0913  # what a wish can say
         self,
         world: str,
         name: str,
@@ -149,6 +155,7 @@ class Worlds:
         pending: Pending = "copy",
         at_tick: int | None = None,
         every_ms: int | None = None,
+        missed: MissedTicks = "coalesce",
         by: Caller = LOCAL,
     ) -> WorldInfo:
         """Fork a world at its published tick, or return the fork made before under this id.
@@ -165,6 +172,7 @@ class Worlds:
             pending=pending,
             at_tick=at_tick,
             every_ms=every_ms,
+            missed=missed,
             by=by,
         )
         return await fork(self._authority, wish, pause=self._pause)

@@ -1,0 +1,95 @@
+"""The queue of due worlds: what its messages say, and what is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from perdure.api.decoding import strict_json, typed
+from perdure.kernel.canonical import canonical
+from perdure.kernel.errors import PerdureError
+from perdure.kernel.ids import Instant, StorageId, WorldId, checked_id
+from perdure.kernel.places import WorldRef
+from perdure.runtime.dispatch import Due
+
+SEND_MAX: Final = 10
+"""Messages of one call. Source: Amazon SQS quotas, SendMessageBatch."""
+
+DEFER_MS_MAX: Final = 12 * 3_600_000
+"""Longest a message is put back for. Source: Amazon SQS quotas, visibility time-out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message as a first-in-first-out queue takes it."""
+
+    group: str
+    """Messages of one group are handed out one after another: a world's partition."""
+
+    once: str
+    """What the queue knows by this name, it takes no second time for five minutes."""
+
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """A message that was handed out."""
+
+    body: str
+    receipt: str
+    tries: int
+    """How often it was, this time included."""
+
+
+class Queue(Protocol):
+    """A queue of messages, each handed out until it is done with."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def send(self, messages: Sequence[Message]) -> None:
+        """Send messages. Raises StoreUnavailable unless all were taken."""
+        ...
+
+    async def defer(self, receipts: Sequence[str], ms: int) -> None:
+        """Let messages that were handed out be handed out again in ``ms``.
+
+        Raises StoreUnavailable.
+        """
+        ...
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    world: str
+    serves: int | None = None
+    hint: str | None = None
+
+
+def message_of(due: Due) -> Message:
+    """Spell that a world is due."""
+    body = {"world": due.ref.world, "serves": due.serves, "hint": due.hint}
+    said = {name: value for name, value in body.items() if value is not None}
+    return Message(due.ref.partition, due.attempt, canonical(said).decode())
+
+
+def due_of(storage: StorageId, body: Any) -> Due:
+    """Read a message's body. Raises InvalidJson, InvalidValue, InvalidId."""
+    said = typed(_Body, strict_json(str(body).encode(errors="surrogatepass")), where="message")
+    world = WorldId(checked_id(said.world, what="a world id"))
+    serves = None if said.serves is None else Instant(said.serves)
+    return Due(WorldRef(storage, world), serves, hint=said.hint)
+
+
+class Later(Exception):  # no error: it tells when to ask again
+    """A message is not done with; it is to be handed out again in ``ms``."""
+
+    def __init__(self, ms: int, why: PerdureError | None = None) -> None:
+        super().__init__(f"in {ms} ms")
+        self.ms = ms
+        self.why = why

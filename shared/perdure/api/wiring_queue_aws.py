@@ -1,0 +1,85 @@
+"""A queue in SQS."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from perdure.api.queue import SEND_MAX, Message
+from perdure.api.settings import Settings
+from perdure.kernel.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+T = TypeVar("T")
+
+PATIENT: Final = Config(
+    connect_timeout=1, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 4}
+)
+"""Sending again is safe: the queue knows a message by its deduplication id."""
+
+
+class SqsQueue:
+    """A first-in-first-out queue of SQS."""
+
+    def __init__(self, client: SQSClient, url: str) -> None:
+        self._client = client
+        self._url = url
+
+    @property
+    def name(self) -> str:
+        return self._url.rpartition("/")[2]
+
+    async def send(self, messages: Sequence[Message]) -> None:
+        for part in _parts(messages):
+            entries: Any = [
+                {
+                    "Id": str(number),
+                    "MessageBody": each.body,
+                    "MessageGroupId": each.group,
+                    "MessageDeduplicationId": each.once,
+                }
+                for number, each in enumerate(part)
+            ]
+            await self._called(self._client.send_message_batch, "to take messages", Entries=entries)
+
+    async def defer(self, receipts: Sequence[str], ms: int) -> None:
+        seconds = -(-ms // 1_000)
+        for part in _parts(receipts):
+            entries: Any = [
+                {"Id": str(number), "ReceiptHandle": each, "VisibilityTimeout": seconds}
+                for number, each in enumerate(part)
+            ]
+            call = self._client.change_message_visibility_batch
+            await self._called(call, "to put messages back", Entries=entries)
+
+    async def _called(self, call: Callable[..., Any], expected: str, **given: Any) -> None:
+        try:
+            answer = await asyncio.to_thread(call, QueueUrl=self._url, **given)
+        except (BotoCoreError, ClientError) as error:
+            raise StoreUnavailable(
+                expected=f"queue {self.name} {expected}", found=str(error)
+            ) from error
+        failed = [f"{each['Code']}: {each.get('Message', '')}" for each in answer.get("Failed", ())]
+        if failed:
+            raise StoreUnavailable(
+                expected=f"queue {self.name} {expected}", found=f"{len(failed)} not: {failed[0]}"
+            )
+
+
+def queue(chosen: Settings) -> SqsQueue:
+    """Return the queue that ``chosen`` names."""
+    assert chosen.ticks is not None, "settings of a queue name it"
+    client = boto3.client("sqs", endpoint_url=chosen.sqs_endpoint, config=PATIENT)
+    return SqsQueue(client, chosen.ticks)
+
+
+def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), SEND_MAX):
+        yield items[start : start + SEND_MAX]
