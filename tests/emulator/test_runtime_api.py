@@ -140,7 +140,7 @@ async def test_who_hung_up_while_waiting_is_not_given_the_event():
     async with opened() as (api, http):
         with pytest.raises(httpx.ReadTimeout):
             await http.get(NEXT, timeout=0.1)
-        while api._asking is not None:
+        while api._asking is not None:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
         answer, given = await asked(api, http)
