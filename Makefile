@@ -92,10 +92,11 @@ build: setup ## Build all functions into .aws-sam, for ARCHITECTURE=arm64 or x86
 # sam build calls build-<logical id> with ARTIFACTS_DIR set.
 # The platform tags name the C library that the runtime's Amazon Linux has at least.
 export ARCHITECTURE ?= arm64
+export PYTHON_VERSION ?= 3.13
 MACHINE := $(if $(filter arm64,$(ARCHITECTURE)),aarch64,x86_64)
 PIP_FOR_LAMBDA = $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile --no-deps \
-  --implementation cp --python-version 3.13 --only-binary=:all: \
-  --platform manylinux_2_28_$(MACHINE) --platform manylinux2014_$(MACHINE) --target "$(ARTIFACTS_DIR)"
+  --implementation cp --python-version $(PYTHON_VERSION) --only-binary=:all: \
+  --platform manylinux_2_28_$(MACHINE) --platform manylinux2014_$(MACHINE) --target
 
 define code # folder of the function
 	cp -R shared/perdure shared/airspace functions/$(1)/. "$(ARTIFACTS_DIR)"
@@ -103,25 +104,39 @@ define code # folder of the function
 endef
 
 # What a function never loads: the SDK that the runtime brings, Arrow's flight server, the Hive
-# catalog, colours for terminals, second names of the same libraries, headers, and tests.
+# catalog, colours for terminals, second names of the same libraries, headers, tests, a second
+# engine of zstandard, and what makes SQLAlchemy fast (no function has an SQL catalog).
+# Symbols go where the machine's own `strip` knows the other machine's files. Libraries in *.libs
+# were moved by their packager already: they do not survive it.
 define slim
 	cd "$(ARTIFACTS_DIR)" && rm -rf boto3* botocore* s3transfer* bin hive_metastore pygments \
 	  pyarrow/include pyarrow/tests pyarrow/src pyarrow/libarrow_flight* pyarrow/_flight* \
 	  pyarrow/libarrow*.so pyarrow/libarrow*.so.*.*.* pyarrow/_pyarrow_cpp_tests* \
-	  numpy/_core/include numpy/_core/lib numpy/f2py
+	  numpy/_core/include numpy/_core/lib numpy/f2py zstandard/_cffi*
+	find "$(ARTIFACTS_DIR)/sqlalchemy" -name '*.so' -delete
 	find "$(ARTIFACTS_DIR)" \( -name '*.pyx' -o -name '*.pxd' -o -name '*.pyi' -o -name '*.h' -o -name '*.hpp' \) -delete
 	find "$(ARTIFACTS_DIR)" -type d -name tests -prune -exec rm -rf {} +
+	if [ "$$(uname -m)" = $(MACHINE) ] && command -v strip >/dev/null; then \
+	  find "$(ARTIFACTS_DIR)" -name '*.so*' -not -path '*.libs/*' -exec strip --strip-unneeded {} +; fi
 endef
 
-.PHONY: build-ApiFunction
-build-ApiFunction:
-	$(PIP_FOR_LAMBDA) --requirement requirements/thin.txt
-	$(call code,api)
+# The layer of the functions without Arrow: packages change seldom, so what is deployed daily stays small.
+.PHONY: build-Packages
+build-Packages:
+	$(PIP_FOR_LAMBDA) "$(ARTIFACTS_DIR)/python" --requirement requirements/thin.txt
+
+define build-thin # logical id, folder
+.PHONY: build-$(1)
+build-$(1):
+	$$(call code,$(2))
+endef
+$(eval $(call build-thin,ApiFunction,api))
+$(eval $(call build-thin,DispatchFunction,dispatch))
 
 define build-with-arrow # logical id, folder
 .PHONY: build-$(1)
 build-$(1):
-	$$(PIP_FOR_LAMBDA) --requirement requirements/lake.txt
+	$$(PIP_FOR_LAMBDA) "$$(ARTIFACTS_DIR)" --requirement requirements/lake.txt
 	$$(call code,$(2))
 	$$(slim)
 endef
