@@ -37,7 +37,8 @@ class InProcesses:
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        self._free = asyncio.Semaphore(function.concurrency or PROCESSES_MAX)
+        reserved = function.concurrency
+        self._free = asyncio.Semaphore(PROCESSES_MAX if reserved is None else reserved)
         self._idle: list[FunctionProcess] = []
         self._processes: set[FunctionProcess] = set()
         self._running: set[asyncio.Task[Any]] = set()

@@ -110,8 +110,9 @@ def _functions(document: Document, root: Path) -> Iterator[Function]:
 
 
 def _concurrency(document: Document, properties: Mapping[str, Any]) -> int | None:
-    reserved = properties.get("ReservedConcurrentExecutions")
-    return None if reserved is None else int(document.resolve(reserved))
+    name = "ReservedConcurrentExecutions"
+    found = document.resolve({each: properties[each] for each in properties if each == name})
+    return int(found[name]) if name in found else None
 
 
 def _environment(
