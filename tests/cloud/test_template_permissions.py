@@ -17,7 +17,14 @@ PERMISSIONS = {
         "KeyForWriting",
     },
     "QueryRole": {"AuthorityRead", "LakeRead", "KeyForReading"},
-    "DispatchRole": {"AuthorityRead", "AuthorityCommit", "HintsOnly", "TicksSend", "KeyForReading", "KeyForWriting"},
+    "DispatchRole": {
+        "AuthorityRead",
+        "AuthorityCommit",
+        "HintsOnly",
+        "TicksSend",
+        "KeyForReading",
+        "KeyForWriting",
+    },
     "TickRole": {
         "AuthorityRead",
         "AuthorityCommit",
