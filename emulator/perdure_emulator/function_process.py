@@ -27,6 +27,10 @@ RUNTIME: Final = "AWS_Lambda_python3.13"
 """What template.yaml deploys, whichever Python runs here: the client spells replies as there."""
 
 OUTPUT_BYTES: Final = 65_536
+"""Longest line that is printed as one."""
+
+OUTPUT_SECONDS: Final = 1.0
+"""How long what a process said last is waited for."""
 
 
 class FunctionProcess:
@@ -103,12 +107,15 @@ class FunctionProcess:
         await asyncio.shield(self._end)
 
     async def _watch(self) -> None:
+        await ended(self._process.pid)
+        # Whatever it started goes with it; or that would keep its output open, and us waiting.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         code = await self._process.wait()
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         self._api.died(f"its process {self._process.pid} {how}")
         self._api.close()
-        # What it said last is in the pipe, unless a process that it started keeps that open.
-        await asyncio.wait([self._output], timeout=1)
+        await asyncio.wait([self._output], timeout=OUTPUT_SECONDS)
         self._output.cancel()
 
     async def _pass_on(self) -> None:
@@ -128,6 +135,21 @@ class FunctionProcess:
             if line:
                 text = line.decode(errors="backslashreplace")
                 click.echo(f"{self._function.name}: {text}", err=True)
+
+
+async def ended(process: int) -> None:
+    """Wait until a process has ended, whoever else holds its output open."""
+    loop, event = asyncio.get_running_loop(), asyncio.Event()
+    try:
+        descriptor = os.pidfd_open(process)
+    except ProcessLookupError:
+        return
+    loop.add_reader(descriptor, event.set)
+    try:
+        await event.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
 
 
 def environment(function: Function, address: str) -> dict[str, str]:

@@ -76,6 +76,12 @@ def die(event, context):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def die_with_child(event, context):
+    child = subprocess.Popen(["sleep", "1000"])
+    Path(event["child"]).write_text(str(child.pid), encoding="utf-8")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def leave(event, context):
     sys.exit(7)
 
@@ -94,6 +100,6 @@ DEEDS = {
     each.__name__: each
     for each in (
         tell, variables, meet, wait, sleep, sleep_with_child,
-        fill, fail, die, leave, say, nothing,
+        fill, fail, die, die_with_child, leave, say, nothing,
     )
 }  # fmt: skip

@@ -101,6 +101,7 @@ def test_function_killed_in_a_tick_leaves_its_outcome_unknown_and_the_others_ali
     assert are_gone(everybody)
 
 
+@pytest.mark.slow
 def test_nobody_is_left_when_the_emulator_is_killed(tmp_path):
     with deployed(tmp_path / "root", *STUCK) as running:
         asked = stuck_in_a_tick(running)

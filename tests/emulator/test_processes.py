@@ -159,6 +159,16 @@ async def test_process_that_ends_in_an_event_leaves_its_outcome_unknown(tmp_path
     assert after["process"] != before["process"]
 
 
+async def test_death_is_noticed_and_takes_along_what_the_process_had_started(tmp_path):
+    child = tmp_path / "child"
+
+    async with placed(tmp_path) as place:
+        with pytest.raises(Died):
+            await ask(place, "die_with_child", child=str(child))
+
+        await eventually(lambda: not is_running(written(child)))
+
+
 async def test_process_killed_between_two_events_is_not_noticed_by_who_asks(tmp_path):
     async with placed(tmp_path) as place:
         before = await ask(place, "tell")
@@ -291,6 +301,7 @@ async def test_close_lets_an_event_end_and_leaves_no_process(tmp_path):
     assert not is_running(idle["process"])
 
 
+@pytest.mark.slow
 async def test_close_does_not_wait_for_a_function_that_has_no_end(tmp_path):
     mark = tmp_path / "mark"
 
