@@ -73,13 +73,16 @@ EVERY_PYTHON := --universal --fork-strategy fewest --python-version 3.11
 DEPLOYED := --python-version 3.13 --python-platform aarch64-manylinux_2_28
 COMPILE := $(BIN)/uv pip compile --quiet --no-header --no-annotate --no-emit-index-url --upgrade
 
+# The runtime brings the SDK, which X-Ray's asks for.
+BROUGHT := $(addprefix --no-emit-package ,botocore python-dateutil six urllib3)
+
 .PHONY: pins
 pins: setup ## Compile requirements/*.txt anew from pyproject.toml
 	@$(COMPILE) $(EVERY_PYTHON) pyproject.toml --group build -o requirements/runtime.txt
 	@$(COMPILE) $(EVERY_PYTHON) pyproject.toml --group build --group dev -c requirements/runtime.txt -o requirements/test.txt
 	@$(COMPILE) $(EVERY_PYTHON) --group ministack -o requirements/ministack.txt
 	@$(COMPILE) $(EVERY_PYTHON) --group sam -o requirements/sam.txt
-	@$(COMPILE) $(DEPLOYED) --group thin -c requirements/runtime.txt -o requirements/thin.txt
+	@$(COMPILE) $(DEPLOYED) $(BROUGHT) --group thin -c requirements/runtime.txt -o requirements/thin.txt
 	@$(COMPILE) $(DEPLOYED) --group thin --group lake -c requirements/runtime.txt -o requirements/lake.txt
 
 ##@ Deployment

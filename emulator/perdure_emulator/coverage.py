@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from perdure_emulator.cloudformation import Document
+from perdure_emulator.cloudformation import Document, Unresolved
 
 NO_MEANING: Final[Mapping[str, str]] = {
     "AWS::IAM::ManagedPolicy": "nothing here asks for permission",
@@ -196,7 +196,7 @@ def left_out(document: Document) -> Iterator[str]:
         if kind not in RUN:
             yield f"{logical}: {kind} is not run here"
             continue
-        properties = resource.get("Properties", {})
+        properties = _said(document, resource.get("Properties", {}))
         for name in sorted(properties.keys() - RUN[kind] - QUIET[kind]):
             yield f"{logical}: {name} of {kind} is not run here"
         if kind == "AWS::Serverless::Function":
@@ -211,6 +211,18 @@ def left_out(document: Document) -> Iterator[str]:
         yield f"Globals: {name} of functions is not run here"
     for name in sorted(document.globals.keys() - {"Function"}):
         yield f"Globals: {name} is not run here"
+
+
+def _said(document: Document, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the properties without those that a condition takes away."""
+    found: dict[str, Any] = {}
+    for name, value in properties.items():
+        try:
+            if name in document.resolve({name: value}):
+                found[name] = value
+        except Unresolved:
+            found[name] = value
+    return found
 
 
 def _events_left_out(logical: str, events: Mapping[str, Any]) -> Iterator[str]:

@@ -11,6 +11,7 @@ import signal
 import socket
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NoReturn
@@ -29,9 +30,9 @@ from perdure_emulator.processes import InProcesses, check_storage
 from perdure_emulator.queue_local import LocalQueues
 from perdure_emulator.sandboxes import Runs, placed
 from perdure_emulator.sources import Waiting
-from perdure_emulator.variables import effective
+from perdure_emulator.variables import effective, install
 
-ELSEWHERE: Final = "perdure_emulator.elsewhere"
+ELSEWHERE: Final = "perdure_emulator.elsewhere_aws"
 """Imported by name, and only for `--aws`: boto3 takes as long as everything else together."""
 
 SPEED_MAX: Final = 100_000.0
@@ -87,6 +88,16 @@ INTERRUPTED: Final = 130
     "is made there if that is this machine.",
 )
 @click.option(
+    "--parameter",
+    "given",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter of the template; may be given several times.",
+)
+@click.option(
+    "--throttle", is_flag=True, help="Refuse what the template's API would refuse as too much."
+)
+@click.option(
     "--template",
     "template_path",
     type=click.Path(path_type=Path),
@@ -97,29 +108,38 @@ INTERRUPTED: Final = 130
     is_flag=True,
     help="Run functions in processes of their own, as Lambda does.",
 )
-def dev(  # noqa: PLR0913  # one for each option
+def dev(  # noqa: PLR0913, PLR0917  # one for each option
     root: Path,
     port: int,
     app: str | None,
     speed: float,
     starts_at: str | None,
     aws_url: str | None,
+    given: tuple[str, ...],
     template_path: Path | None,
     *,
+    throttle: bool,
     isolate: bool,
 ) -> None:
     """Run every function on loopback, without any cloud."""
     if not 0 < speed <= SPEED_MAX:  # not a number is neither
         raise click.BadParameter(f"must be above 0, {SPEED_MAX:.0f} at most", param_hint="--speed")
-    clock = schedule.Clock(_moment(starts_at), speed)
+    install()
+    clock = partial(schedule.Clock, _moment(starts_at), speed)
     chosen = local(root, app=app)
     load_app(chosen.app)
     path = template_path or found_template()
-    template.read(path, parameters=_parameters(chosen))  # or nothing is made
+    parameters = _parameters(chosen, given)
+    template.read(path, parameters=parameters)  # or nothing is made
     trusted = issuer(catalog_path(made(chosen)).parent)
     with _bound(port) as listening:
         address = f"http://{HOST}:{listening.getsockname()[1]}"
-        deployment, waiting = _placed_at(address, path, chosen, aws_url)
+        if aws_url is None:
+            deployment, waiting = _here(path, address, parameters, chosen)
+        else:
+            deployment, waiting = _elsewhere(path, aws_url, parameters)
+        if not throttle:
+            deployment = dataclasses.replace(deployment, throttle=None)
         for line in deployment.left_out:
             click.echo(f"perdure: {line}", err=True)
         # The server takes the first signal; one before it runs, or a second, ends at once.
@@ -144,10 +164,13 @@ async def serve(  # what a deployment is made of
     trusted: Issuer,
     place: Callable[[template.Function], Runs],
     *,
-    clock: schedule.Clock,
+    clock: Callable[[], schedule.Clock],
     waiting: Waiting,
 ) -> None:
-    """Serve a deployment until a signal comes, then finish what was asked and close."""
+    """Serve a deployment until a signal comes, then finish what was asked and close.
+
+    ``clock`` makes the clock of schedules, once they begin.
+    """
     sandboxes = {name: place(each) for name, each in deployment.functions.items()}
     config = uvicorn.Config(
         Gateway(deployment, sandboxes, trusted, waiting.sqs),
@@ -162,7 +185,7 @@ async def serve(  # what a deployment is made of
     try:
         for sandbox in sandboxes.values():
             await sandbox.open()
-        calls.append(asyncio.create_task(schedule.run(sandboxes.values(), clock)))
+        calls.append(asyncio.create_task(schedule.run(sandboxes.values(), clock())))
         calls.extend(map(asyncio.create_task, _polls(sandboxes.values(), waiting)))
         await _Server(config, f"http://{HOST}:{listening.getsockname()[1]}").serve([listening])
     finally:
@@ -180,29 +203,39 @@ def _polls(sandboxes: Iterable[Runs], waiting: Waiting) -> Iterator[Coroutine[An
             yield sources.poll(sandbox, source, waiting.polled(source.queue))
 
 
-def _parameters(chosen: Settings) -> dict[str, str]:
-    """Return what the emulator says for parameters of these names."""
-    return {
+def _parameters(chosen: Settings, given: Iterable[str]) -> dict[str, str]:
+    """Return what is said for parameters of the template; for some the emulator says it."""
+    found = {
         "App": chosen.app,
         "Namespace": chosen.namespace,
         "Issuer": NAME,
         "Audience": AUDIENCE,
     }
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise click.BadParameter("must be NAME=VALUE", param_hint="--parameter")
+        found[name] = value
+    return found
 
 
-def _placed_at(
-    address: str, path: Path, chosen: Settings, aws_url: str | None
+def _here(
+    path: Path, address: str, parameters: Mapping[str, str], chosen: Settings
 ) -> tuple[template.Template, Waiting]:
-    """Return the deployment with its variables, and its queues."""
-    parameters = _parameters(chosen)
-    if aws_url is not None:
-        elsewhere = importlib.import_module(ELSEWHERE).Elsewhere(aws_url)
-        known = elsewhere.made(template.read(path, parameters=parameters))
-        found = template.read(path, parameters=parameters, known=known)
-        return _with(found, elsewhere.environment()), elsewhere
+    """Return the deployment over a local storage, and its queues."""
     found = template.read(path, address=address, parameters=parameters)
     queues = LocalQueues(found.queues, address)
     return _with(found, chosen.environment() | queues.environment()), queues
+
+
+def _elsewhere(
+    path: Path, url: str, parameters: Mapping[str, str]
+) -> tuple[template.Template, Waiting]:
+    """Return the deployment over the services at an address, and its queues there."""
+    elsewhere = importlib.import_module(ELSEWHERE).Elsewhere(url)
+    known = elsewhere.made(template.read(path, parameters=parameters))
+    found = template.read(path, parameters=parameters, known=known)
+    return _with(found, elsewhere.environment()), elsewhere
 
 
 def _with(found: template.Template, given: Mapping[str, str]) -> template.Template:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -54,6 +55,11 @@ BATCH_MAX: Final = 10
 """Source: AWS::Lambda::EventSourceMapping, BatchSize of a FIFO queue; of others without a window."""
 
 SCHEDULED: Final[Mapping[str, By]] = {"Schedule": "aws.events", "ScheduleV2": "aws.scheduler"}
+
+TIMED: Final = frozenset(
+    {"Schedule", "ScheduleExpression", "ScheduleExpressionTimezone", "State", "Enabled", "Input"}
+)
+"""Properties of a schedule that say when and what."""
 
 
 def read(
@@ -122,10 +128,10 @@ def _environment(
     found: dict[str, str] = {}
     for properties in (shared, own):
         for name, value in properties.get("Environment", {}).get("Variables", {}).items():
-            try:
-                found[name] = _text(document.resolve(value))
-            except Unresolved:
-                found.pop(name, None)
+            found.pop(name, None)
+            with contextlib.suppress(Unresolved):
+                resolved = document.resolve({name: value})
+                found |= {key: _text(each) for key, each in resolved.items()}
     return found
 
 
@@ -137,7 +143,8 @@ def _schedules(document: Document, events: Mapping[str, Any]) -> Iterator[Schedu
     for name, event in events.items():
         if event["Type"] not in SCHEDULED:
             continue
-        given = document.resolve(event["Properties"])
+        properties = event["Properties"]
+        given = document.resolve({name: properties[name] for name in properties.keys() & TIMED})
         if given.get("State", "ENABLED") != "ENABLED" or given.get("Enabled", True) is not True:
             continue
         yield Schedule(

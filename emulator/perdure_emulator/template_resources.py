@@ -97,8 +97,8 @@ def databases(document: Document) -> Iterator[Made]:
 def cors(document: Document) -> Cors | None:
     """Return which pages may ask, None if the API says nothing of it."""
     for properties in _of_kind(document, API).values():
-        if "CorsConfiguration" in properties:
-            given = document.resolve(properties["CorsConfiguration"])
+        wanted = {name: each for name, each in properties.items() if name == "CorsConfiguration"}
+        for given in document.resolve(wanted).values():
             return Cors(
                 origins=tuple(given.get("AllowOrigins", ())),
                 methods=tuple(given.get("AllowMethods", ())),

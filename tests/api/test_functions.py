@@ -21,6 +21,7 @@ from tests.api.rig import Caller, Context, Reply, bearer, spawn
 from tests.support.ministack import account
 from tests.support.queue import PaperQueue
 
+from perdure.api.watch import InvocationFailed
 from perdure.authority import system
 from perdure.authority.dynamodb_wire import table_definition
 from perdure.kernel.errors import StoreUnavailable
@@ -96,6 +97,12 @@ def environment(monkeypatch) -> pytest.MonkeyPatch:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PERDURE_APP", "tests.emulator.harbour:app")
     return monkeypatch
+
+
+@pytest.fixture
+def in_lambda(environment) -> None:
+    environment.setenv("AWS_LAMBDA_FUNCTION_NAME", "perdure-land")
+    environment.setenv("POWERTOOLS_SERVICE_NAME", "land")
 
 
 @pytest.fixture
@@ -290,24 +297,19 @@ def test_functions_together_tell_what_happened_and_hold_a_tick_for_who_must_read
 
 
 @pytest.mark.lifecycle
-def test_the_schedule_prints_the_lag_of_each_consumer_as_a_metric(on_sqlite, capsys):
+def test_the_schedule_prints_the_lag_of_each_consumer_as_a_metric(on_sqlite, in_lambda, capsys):
     on_sqlite.http("api", "POST", "/v1/worlds", {"name": "harbour", "world_id": "h"})
     on_sqlite.http("api", "PUT", "/v1/worlds/h/consumers/hook", {})
     on_sqlite.http("tick", "POST", "/v1/worlds/h/tick", {"ticks": 2})
 
     on_sqlite.scheduled("land")
 
-    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    lags = {each["consumer"]: each["consumer_lag"] for each in printed}
-    assert lags == {"audit": [0.0], "hook": [4.0], "landing": [0.0]}
-    (measured,) = printed[0]["_aws"]["CloudWatchMetrics"]
-    assert measured["Namespace"] == "perdure"
-    assert {name for one in measured["Dimensions"] for name in one} <= {"consumer", "service"}
+    assert told_lags(capsys) == {"audit": [0.0], "hook": [4.0], "landing": [0.0]}
 
 
 @pytest.mark.lifecycle
 def test_the_lag_of_a_consumer_that_holds_a_world_is_told_as_long_as_it_does(
-    on_sqlite, environment, capsys
+    on_sqlite, environment, in_lambda, capsys
 ):
     begin, late_ms = system.now(), 0
     environment.setattr(system, "now", lambda: Instant(begin + late_ms))
@@ -329,7 +331,7 @@ def test_the_lag_of_a_consumer_that_holds_a_world_is_told_as_long_as_it_does(
 
 
 @pytest.mark.lifecycle
-def test_the_lag_is_told_of_a_landing_that_fails_too(on_sqlite, environment, capsys):
+def test_the_lag_is_told_of_a_landing_that_fails_too(on_sqlite, environment, in_lambda, capsys):
     on_sqlite.http("api", "POST", "/v1/worlds", {"name": "harbour", "world_id": "h"})
 
     on_sqlite.scheduled("land")
@@ -340,7 +342,7 @@ def test_the_lag_is_told_of_a_landing_that_fails_too(on_sqlite, environment, cap
         raise StoreUnavailable(expected="tables that answer", found="none")
 
     environment.setattr(Projection, "project", fails)
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(InvocationFailed, match="store_unavailable"):
         on_sqlite.scheduled("land")
 
     assert told_lags(capsys) == {"audit": [1.0], "hook": [2.0]}
@@ -349,7 +351,10 @@ def test_the_lag_is_told_of_a_landing_that_fails_too(on_sqlite, environment, cap
 def told_lags(capsys) -> dict[str, list[float]]:
     """Read the metrics that were printed."""
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    return {each["consumer"]: each["consumer_lag"] for each in printed}
+    lines = [each for each in printed if "consumer" in each]
+    for (measured,) in [each["_aws"]["CloudWatchMetrics"] for each in lines]:
+        assert (measured["Namespace"], measured["Dimensions"]) == ("perdure", [["consumer"]])
+    return {each["consumer"]: each["consumer_lag"] for each in lines}
 
 
 def test_tick_without_time_publishes_nothing_and_says_that_it_is_not_done(on_sqlite):
@@ -390,7 +395,7 @@ def test_handler_files_are_json_in_and_json_out(on_sqlite):
 
     assert json.loads(json.dumps(reply)) == {
         "statusCode": 200,
-        "headers": {"content-type": "application/json"},
+        "headers": {"content-type": "application/json", "x-correlation-id": "request-1"},
         "body": '{"status":"ok"}',
         "isBase64Encoded": False,
     }

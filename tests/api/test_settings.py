@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from tests.emulator.harbour import Cargo, Position
 
-from perdure.api.settings import local, place, settings
+from perdure.api.settings import NAMESPACE_DEFAULT, local, place, settings
 from perdure.api.wiring import catalog_path, run_id
+from perdure.kernel.component import table_id
 from perdure.kernel.errors import InvalidId, InvalidValue
 from perdure.kernel.ids import Instant, Token
+from perdure.lake.audit import AUDIT_TABLE
 
 
 def test_directory_is_served_by_sqlite():
@@ -128,3 +132,76 @@ def test_run_is_named_by_a_uuid_of_its_time():
     named = run_id(Instant(0x017F22E279B0), Token("f" * 32))
 
     assert named == "017f22e2-79b0-7fff-bfff-ffffffffffff"
+
+
+BUCKET = "arn:aws:s3tables:eu-west-1:123456789012:bucket/tables-1"
+IN_A_TABLE_BUCKET = {
+    "PERDURE_STORAGE": "s3://lake/worlds",
+    "PERDURE_TABLE": "authority",
+    "PERDURE_TABLES": BUCKET,
+}
+
+
+@pytest.mark.cloud
+@pytest.mark.parametrize("named", [None, "", "glue"])
+def test_tables_are_in_glue_unless_a_table_bucket_is_named(named):
+    variables = {} if named is None else {"PERDURE_TABLES": named}
+
+    found = settings({"PERDURE_STORAGE": "s3://lake", "PERDURE_TABLE": "authority", **variables})
+
+    assert (found.tables, found.is_in_table_bucket) == ("glue", False)
+    assert "PERDURE_TABLES" not in found.environment()
+
+
+@pytest.mark.cloud
+def test_a_table_bucket_is_another_storage_and_is_passed_on():
+    found = settings(IN_A_TABLE_BUCKET)
+    in_glue = settings({**IN_A_TABLE_BUCKET, "PERDURE_TABLES": "glue"})
+
+    assert found.is_in_table_bucket
+    assert found.storage != in_glue.storage
+    assert found.fingerprint != in_glue.fingerprint
+    assert settings(found.environment()) == found
+
+
+@pytest.mark.cloud
+def test_a_directory_has_its_tables_beside_it_whatever_is_named():
+    found = settings({**IN_A_TABLE_BUCKET, "PERDURE_STORAGE": "file:///data"})
+
+    assert (found.tables, found.table) == ("glue", None)
+
+
+@pytest.mark.cloud
+@pytest.mark.parametrize(
+    "named",
+    [
+        "hive",
+        "GLUE",
+        "tables-1",
+        "arn:aws:s3:::lake",
+        "arn:aws:s3tables:eu-west-1:123456789012:bucket/",
+        "arn:aws:s3tables:eu-west-1:123456789012:bucket/Tables",
+        "arn:aws:s3tables:eu-west-1:123456789012:bucket/t-1/table/x",
+    ],
+)
+def test_a_catalog_that_is_neither_is_refused(named):
+    with pytest.raises(InvalidValue, match="PERDURE_TABLES"):
+        settings({**IN_A_TABLE_BUCKET, "PERDURE_TABLES": named})
+
+
+@pytest.mark.cloud
+@pytest.mark.parametrize("namespace", ["Team", "team-1", "team.1", "_team", "team_", "aws_team"])
+def test_a_namespace_that_a_table_bucket_cannot_hold_is_refused_at_once(namespace):
+    with pytest.raises(InvalidValue, match="S3 Tables"):
+        settings({**IN_A_TABLE_BUCKET, "PERDURE_NAMESPACE": namespace})
+
+    settings({**IN_A_TABLE_BUCKET, "PERDURE_TABLES": "", "PERDURE_NAMESPACE": namespace})
+
+
+@pytest.mark.cloud
+def test_names_of_namespaces_and_tables_are_such_as_a_table_bucket_takes():
+    """Where a name has a hyphen or a capital, S3 Tables refuses the first landing."""
+    allowed = re.compile(r"[a-z0-9]([a-z0-9_]{0,253}[a-z0-9])?")
+
+    for name in (NAMESPACE_DEFAULT, AUDIT_TABLE, table_id([Cargo.component, Position.component])):
+        assert allowed.fullmatch(name)

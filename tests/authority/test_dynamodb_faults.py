@@ -13,7 +13,7 @@ from tests.authority.test_dynamodb_errors import BUSY, OK, answered
 from tests.support.stores import TABLE, dynamodb_client
 
 from perdure.authority.dynamodb import RECOVERY_SECONDS, DynamoStore
-from perdure.authority.dynamodb_wire import table_definition
+from perdure.authority.dynamodb_wire import query_units, table_definition
 from perdure.authority.store import RevisionConflict
 from perdure.authority.testing.records import HERE, Note, Tell, note, put, version
 from perdure.authority.testing.registry import authority
@@ -297,6 +297,14 @@ def test_requests_are_the_cheapest_that_do(desk: Desk) -> None:
     counters = desk.store.counters
     assert (counters.requests, counters.retries) == (4, 0)
     assert (counters.write_units, counters.read_units) == (1 + 4, 3 + 2)
+
+
+@pytest.mark.cloud
+@pytest.mark.parametrize(
+    ("sizes", "units"), [([], 1), ([0], 1), ([10] * 100, 1), ([4_096], 1), ([4_000, 4_000], 2)]
+)
+def test_a_query_is_billed_for_all_its_items_together_and_at_least_one_unit(sizes, units):
+    assert query_units(sizes) == units
 
 
 def put_two(token: str) -> Commit:

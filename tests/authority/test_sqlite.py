@@ -102,6 +102,27 @@ def test_a_newer_schema_is_not_opened(tmp_path: Path) -> None:
     assert isinstance(refusal(path), NewerSchema)
 
 
+def test_a_file_of_before_is_raised_and_its_manifests_are_where_they_belong(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    run(opened_and_closed(path))
+    sorts = ["head", "manifest/0000000000000000000"]
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE meta SET value = 1 WHERE name = 'schema'")
+        rows = [("w/storage/world", sort, 1, "t", b"{}") for sort in sorts]
+        database.executemany("INSERT INTO record VALUES (?, ?, ?, ?, ?)", rows)
+    database.close()
+
+    run(opened_and_closed(path))
+    run(opened_and_closed(path))
+
+    with sqlite3.connect(path) as database:
+        held = database.execute("SELECT partition, sort FROM record ORDER BY sort").fetchall()
+        schema = database.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
+    database.close()
+    assert held == [("w/storage/world", sorts[0]), ("m/storage/world", sorts[1])]
+    assert schema == (SCHEMA,)
+
+
 def test_a_file_is_synced_at_every_commit(tmp_path: Path) -> None:
     async def pragmas() -> list[Any]:
         store = await SqliteStore.open(tmp_path / "store.db")

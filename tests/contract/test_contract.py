@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.support import stores
+from tests.support.dynamodb_local import ABSENT, dynamodb_local, given
 
 from perdure.authority.testing import CASES, Case
 
@@ -52,6 +54,22 @@ def test_dynamodb_in_process_keeps_the_promise(case: Case) -> None:
 @pytest.mark.parametrize("case", EVERY)
 def test_dynamodb_over_http_keeps_the_promise(case: Case, aws: str) -> None:
     kept(case, lambda: stores.dynamodb_http(aws))
+
+
+@pytest.fixture(scope="session")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a DynamoDB Local of whoever runs the tests."""
+    jar = given()
+    if jar is None:
+        pytest.skip(ABSENT)
+    with dynamodb_local(jar, tmp_path_factory.mktemp("dynamodb-local") / "log") as address:
+        yield address
+
+
+@pytest.mark.cloud
+@pytest.mark.parametrize("case", EVERY)
+def test_dynamodb_local_keeps_the_promise(case: Case, own: str) -> None:
+    kept(case, lambda: stores.dynamodb_http(own))
 
 
 def kept(case: Case, opener_of: stores.OpenerOf) -> None:

@@ -28,6 +28,7 @@ BOTO3_HOMES = (
     "perdure.lake.s3",
     "perdure.api.wiring",
     "perdure.api.wiring_lake",
+    "perdure_emulator.elsewhere_aws",
 )
 
 BROUGHT_BY_THE_RUNTIME = {

@@ -28,7 +28,7 @@ HOME = ROOT / ".venv-ministack"
 def ministack(log: Path) -> Iterator[str]:
     """Run a server for this process and yield its address; install it if that was not done."""
     program = _installed()
-    port = _free_port()
+    port = free_port()
     address = f"http://127.0.0.1:{port}"
     environment = {
         "PATH": os.environ["PATH"],
@@ -89,7 +89,8 @@ def _install(python: Path) -> list[str]:
     return [str(python), "-m", "pip", "install", "--quiet", REQUIREMENT]
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of this machine that nobody uses right now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg.catalog import Catalog
 from tests.support.authority import FakeAuthority
 from tests.support.worlds import STORAGE, Published, signature_of
 
@@ -23,11 +24,11 @@ from perdure.runtime.read import Reader
 class Place:
     """A root directory with an authority, objects and a catalog; its parts may be replaced."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, catalog: Catalog | None = None) -> None:
         self.root = root
         self.authority = FakeAuthority()
         self.objects = LocalObjects(root / "objects")
-        self.catalog = open_local(root)
+        self.catalog: Any = catalog or open_local(root)
         self.lake = Lake(self.catalog, "main")
         self._tokens = count(1)
 

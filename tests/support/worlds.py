@@ -22,7 +22,7 @@ from perdure.kernel.ids import (
     Token,
     WorldId,
 )
-from perdure.kernel.places import WorldRef
+from perdure.kernel.places import WorldRef, manifests_partition
 from perdure.kernel.records import Ancestor, Head, Manifest, TableRows, World
 from perdure.kernel.upkeep import Consumer
 from perdure.lake.objects import ObjectStore
@@ -99,7 +99,7 @@ class Published:
         if checkpoint is not None:
             self.checkpoint = self.tick
         manifest = Manifest(
-            partition=self.ref.partition,
+            partition=manifests_partition(self.ref.partition),
             tick=self.tick,
             token=origin.token,
             epoch=Epoch(1),

@@ -5,7 +5,8 @@ Powertools keeps the groups. Imported by name, by whoever has a queue.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 
 from aws_lambda_powertools import Logger
@@ -15,10 +16,21 @@ from aws_lambda_powertools.utilities.batch import (
 )
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
+from perdure.api.deadlines import TimeUp, last_ms, within
 from perdure.api.gateway import LambdaContext
+from perdure.api.invocation import INVOCATION, correlation_of_message, current
+from perdure.api.logs import told as told_of
+from perdure.api.measures import tell
+from perdure.api.problems import INTERNAL
 from perdure.api.queue import Handed, Later, Queue
 from perdure.api.ticking import again_ms
-from perdure.kernel.errors import InvalidValue, NotPermitted, PerdureError, StoreUnavailable, shown
+from perdure.kernel.errors import (
+    MalformedEvent,
+    NotPermitted,
+    OutcomeUnknown,
+    PerdureError,
+    StoreUnavailable,
+)
 
 SOURCE: Final = "aws:sqs"
 
@@ -53,12 +65,12 @@ class Batch:
         self._left = 0
 
     def answered(
-        self, ports: P, serve: Callable[[P, Handed, int], Awaitable[dict[str, Any]]]
+        self, ports: P, serve: Callable[[P, Handed, int], Coroutine[Any, Any, dict[str, Any]]]
     ) -> dict[str, Any]:
         """Handle every message in order, and return which are to be handed out again.
 
         Time is shared out: what one message leaves of its share goes to those behind it.
-        Raises: InvalidValue, NotPermitted for what is no batch of this function's queue; then
+        Raises: MalformedEvent, NotPermitted for what is no batch of this function's queue; then
         nothing was done.
         """
         records = _checked(self._event, ports.queue.name)
@@ -90,15 +102,19 @@ class Batch:
     async def _handled(
         self,
         ports: P,
-        serve: Callable[[P, Handed, int], Awaitable[dict[str, Any]]],
+        serve: Callable[[P, Handed, int], Coroutine[Any, Any, dict[str, Any]]],
         record: SQSRecord,
         ms: int,
     ) -> None:
+        # This coroutine's alone: what is logged of a message goes by what sent it.
+        asked_by = correlation_of_message(record.raw_event, current().correlation)
+        INVOCATION.set(replace(current(), correlation=asked_by))
         tries = int(record.attributes.approximate_receive_count)
         handed = Handed(record.body, record.receipt_handle, tries)
         told: dict[str, Any] = {"message_id": record.message_id, "tries": tries}
         try:
-            done = await serve(ports, handed, ms)
+            last = last_ms(self._context.get_remaining_time_in_millis())
+            done = await within(last / 1_000, serve(ports, handed, ms))
         except Later as later:
             why = {} if later.why is None else {"code": later.why.code}
             self._logger.info("put back", extra={**told, "ms": later.ms, **why})
@@ -107,11 +123,17 @@ class Batch:
         except PerdureError as error:
             # What was found may quote the message; the code says enough.
             self._logger.warning("failed", extra={**told, "code": error.code})
+            tell("refused", code=error.code)
+            await _deferred(ports.queue, handed, again_ms(tries))
+            raise
+        except TimeUp:
+            self._logger.warning("failed", extra={**told, "code": OutcomeUnknown.code})
+            tell("refused", code=OutcomeUnknown.code)
             await _deferred(ports.queue, handed, again_ms(tries))
             raise
         except Exception as error:
-            kind = f"{type(error).__module__}.{type(error).__qualname__}"
-            self._logger.error("unforeseen", extra={**told, "kind": kind})  # noqa: TRY400  # its text may quote the message
+            self._logger.error("unforeseen", extra={**told, **told_of(error)})  # noqa: TRY400  # its text may quote the message
+            tell("refused", code=INTERNAL)
             await _deferred(ports.queue, handed, again_ms(tries))
             raise
         self._logger.info("served", extra={**told, **done})
@@ -136,18 +158,18 @@ async def _deferred(queue: Queue, handed: Handed, ms: int) -> None:
 
 
 def _checked(event: Mapping[str, Any], queue: str) -> list[Mapping[str, Any]]:
-    """Return the records of a batch, all of them of ``queue``. Raises InvalidValue, NotPermitted."""
+    """Return the records of a batch, all of them of ``queue``. Raises MalformedEvent, NotPermitted."""
     records = event["Records"]
     if not isinstance(records, list) or not records:
-        raise InvalidValue(expected="an event with Records", found=shown(records))
+        raise MalformedEvent(expected="an event with Records", found="none")
     for each in records:
         if not isinstance(each, Mapping) or each.get("eventSource") != SOURCE:
-            raise InvalidValue(expected=f"records of {SOURCE}", found="others")
+            raise MalformedEvent(expected=f"records of {SOURCE}", found="others")
         arn = str(each.get("eventSourceARN"))
         if arn.rpartition(":")[2] != queue:
             raise NotPermitted(expected=f"messages of queue {queue}", found=f"those of {arn[:200]}")
         texts = [each.get(name) for name in ("messageId", "receiptHandle", "body")]
         count = each.get("attributes", {}).get("ApproximateReceiveCount", "")
         if not (all(isinstance(text, str) for text in texts) and str(count).isdecimal()):
-            raise InvalidValue(expected="records as SQS spells them", found="others")
+            raise MalformedEvent(expected="records as SQS spells them", found="others")
     return records

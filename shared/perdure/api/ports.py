@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from perdure.authority.costs import Costs
 from perdure.kernel.caller import Caller
 from perdure.kernel.create import WorldInfo
 from perdure.kernel.ids import EntityId, Tick, WorldId
@@ -20,6 +21,9 @@ class Api:
     worlds: Worlds
     pause: Callable[[float], Awaitable[None]]
     """Wait so many seconds."""
+
+    costs: Callable[[], Costs] = Costs
+    """What the store has been asked for so far."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,9 +59,13 @@ class Problem(BaseModel):
     detail: str
     expected: str = ""
     found: str = ""
+    instance: str = ""
+    """A URN that ends with the correlation id, as the log of the function has it."""
 
 
-def problem(error: PerdureError, *, status: HTTPStatus | None = None) -> Answer:
+def problem(
+    error: PerdureError, *, status: HTTPStatus | None = None, correlation: str = ""
+) -> Answer:
     """Turn an error into an answer, with the status of its kind if none is given.
 
     When a batch's outcome is not known, its id comes along, so that the caller can ask again
@@ -69,7 +73,7 @@ def problem(error: PerdureError, *, status: HTTPStatus | None = None) -> Answer:
     """
     status = status_of(error) if status is None else status
     members = {
-        **_members(error.code, status, str(error)),
+        **_members(error.code, status, str(error), correlation),
         "expected": error.expected,
         "found": error.found,
     }
@@ -89,13 +93,12 @@ def _retry_after_seconds(error: errors.Unavailable) -> int:
     return RETRY_AFTER_SECONDS
 
 
-def internal() -> Answer:
+def internal(*, correlation: str = "") -> Answer:
     """Answer for an error that nobody foresaw: its text may hold anything, so it stays inside."""
     status = HTTPStatus.INTERNAL_SERVER_ERROR
     detail = "Something went wrong inside; the log of the function says what."
-    return Answer(
-        status, to_json(_members(INTERNAL, status, detail)), content_type=CONTENT_TYPE, headers={}
-    )
+    members = _members(INTERNAL, status, detail, correlation)
+    return Answer(status, to_json(members), content_type=CONTENT_TYPE, headers={})
 
 
 def status_of(error: PerdureError) -> HTTPStatus:
@@ -106,11 +109,14 @@ def status_of(error: PerdureError) -> HTTPStatus:
     return HTTPStatus.INTERNAL_SERVER_ERROR
 
 
-def _members(code: str, status: HTTPStatus, detail: str) -> dict[str, Any]:
-    return {
+def _members(code: str, status: HTTPStatus, detail: str, correlation: str) -> dict[str, Any]:
+    members = {
         "type": f"urn:perdure:problem:{code}",
         "title": code.replace("_", " ").capitalize(),
         "status": int(status),
         "code": code,
         "detail": detail,
     }
+    if correlation:
+        members["instance"] = f"urn:perdure:correlation:{correlation}"
+    return members

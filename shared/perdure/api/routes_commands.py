@@ -8,6 +8,8 @@ from typing import Any, Final
 from perdure.api import models
 from perdure.api.decoding import cursor, header, resumed, shown
 from perdure.api.gateway import Request
+from perdure.api.invocation import current
+from perdure.api.measures import tell
 from perdure.api.ports import Api
 from perdure.api.routing import Route, route
 from perdure.kernel.errors import InvalidValue
@@ -34,12 +36,12 @@ async def submit_commands(
             expected="`batch_id` and Idempotency-Key to be the same, or one of them",
             found=f"{shown(body.batch_id)} and {shown(key)}",
         )
-    submitted = await api.worlds.submit(
-        world,
-        body.commands,
-        batch_id=key if body.batch_id is None else body.batch_id,
-        by=request.by,
-    )
+    given = key if body.batch_id is None else body.batch_id
+    # Drawn here, so that it can be told also by an answer that comes before the store's.
+    batch_id = current().batch_id = api.worlds.drawn_batch_id() if given is None else given
+    submitted = await api.worlds.submit(world, body.commands, batch_id=batch_id, by=request.by)
+    if not submitted.replayed:
+        tell("commands_admitted", len(submitted.receipts))
     return {
         "batch_id": submitted.batch_id,
         "replayed": submitted.replayed,

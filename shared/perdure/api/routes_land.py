@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from perdure.api import models
+from perdure.api.deadlines import MARGIN_MS, time_left
 from perdure.api.gateway import Request
 from perdure.api.ports import LandPorts
-from perdure.api.routes_tick import MARGIN_MS, time_left
 from perdure.api.routing import Route, route
 
 

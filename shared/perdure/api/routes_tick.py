@@ -5,17 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from perdure.api import models
+from perdure.api.deadlines import time_left
 from perdure.api.decoding import header
 from perdure.api.gateway import Request
 from perdure.api.ports import TickPorts
 from perdure.api.routes_commands import IDEMPOTENCY_KEY
 from perdure.api.routing import Route, route
-
-MARGIN_MS: Final = 1_000
-"""Left of the function's time for the answer to get out."""
-
-HTTP_MS_MAX: Final = 29_000
-"""Longest an HTTP answer takes. Source: API Gateway HTTP API, integration timeout, 30 s."""
 
 
 @route("POST", "/v1/worlds/<world>/tick", operation="run_ticks", reply=models.Ticked)
@@ -46,11 +41,6 @@ async def run_ticks(
             for each in ran.hook_failures
         ],
     }
-
-
-def time_left(remaining_ms: int) -> int:
-    """Return the milliseconds that an HTTP answer may take."""
-    return max(0, min(remaining_ms, HTTP_MS_MAX) - MARGIN_MS)
 
 
 ROUTES: Final[tuple[Route[Any], ...]] = (run_ticks,)

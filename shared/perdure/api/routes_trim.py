@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from perdure.api import models_trim
+from perdure.api.deadlines import time_left
 from perdure.api.durations import milliseconds
 from perdure.api.gateway import Request
 from perdure.api.ports_keeping import TrimPorts
-from perdure.api.routes_tick import time_left
 from perdure.api.routing import Route, route
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from perdure.api import models_verify
+from perdure.api.deadlines import time_left
 from perdure.api.gateway import Request
 from perdure.api.ports_keeping import VerifyPorts
-from perdure.api.routes_tick import time_left
 from perdure.api.routing import Route, route
 
 

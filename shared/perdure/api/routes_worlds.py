@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import asdict
 from typing import Any, Final
@@ -9,6 +10,7 @@ from typing import Any, Final
 from pydantic_core import to_json
 
 from perdure.api import models
+from perdure.api.deadlines import time_left
 from perdure.api.decoding import cursor, resumed
 from perdure.api.durations import pace_given
 from perdure.api.gateway import REPLY_BYTES_MAX, Answer, Request
@@ -54,11 +56,14 @@ async def describe_world(api: Api, world: str) -> dict[str, Any]:
 
 
 @route("GET", "/v1/worlds/<world>/log", operation="read_log", reply=models.LogPage)
-async def read_log(api: Api, world: str, query: models.Log) -> Answer:
+async def read_log(api: Api, world: str, query: models.Log, request: Request) -> Answer:
     """Read the log behind ``after``; with ``wait``, wait so long for a first entry."""
+    loop = asyncio.get_running_loop()
+    seconds = min(query.wait, time_left(request.remaining_ms) / 1_000)
+    until = loop.time() + seconds  # looking takes its time, too
     entries = await api.worlds.log(world, query.after, query.limit)
-    for _ in range(round(query.wait / POLL_SECONDS)):
-        if entries:
+    for _ in range(round(seconds / POLL_SECONDS)):
+        if entries or loop.time() >= until:
             break
         await api.pause(POLL_SECONDS)
         entries = await api.worlds.log(world, query.after, query.limit)

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import sys
-import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from http import HTTPStatus
 from typing import Any, Final, Generic, TypeVar
 
-from aws_lambda_powertools import Logger
-
 from perdure.api.access import TRUSTED, principal
+from perdure.api.deadlines import HTTP_MS_MAX, TimeUp, last_ms, within
+from perdure.api.events import check_http, kind_of
 from perdure.api.gateway import REPLY_BYTES_MAX, Answer, LambdaContext, Request
-from perdure.api.problems import internal, problem
+from perdure.api.invocation import CORRELATION, Invocation
+from perdure.api.problems import INTERNAL, internal, problem
 from perdure.api.queue import Handed
 from perdure.api.routing import Route, Router
 from perdure.api.settings_access import Access, access
-from perdure.kernel.errors import InvalidValue, PerdureError, Refused, shown
+from perdure.api.watch import InvocationFailed, Watch
+from perdure.kernel.errors import (
+    MalformedEvent,
+    OutcomeUnknown,
+    PerdureError,
+    Refused,
+    StoreUnavailable,
+)
 
 P = TypeVar("P")
+T = TypeVar("T")
 
 BATCH: Final = "perdure.api.batch"
 """Imported by name, and only by who has a queue: Powertools' batches take a fifth of a second."""
-
-SCHEDULER: Final = "aws.scheduler"
-
-FRAMES_LOGGED: Final = 8
 
 
 class Sandbox(Generic[P]):
@@ -65,40 +68,61 @@ class Sandbox(Generic[P]):
         self._open = AsyncExitStack()
         self._opens = asyncio.Lock()
         self._runner: asyncio.Runner | None = None
-        # Standard output belongs to what a command prints.
-        self._logger = Logger(service="perdure", stream=sys.stderr)
+        self._watch = Watch(is_quiet=trusted)
 
     def handler(self, event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
-        """Answer one event, from outside any event loop."""
-        if self._runner is None:
-            self._runner = asyncio.Runner()
+        """Answer one event, from outside any event loop. Raises InvocationFailed."""
         # Not Runner.run: it sets and resets the handler of Ctrl-C at each event, for 0.2 ms.
-        run = self._runner.get_loop().run_until_complete
-        if "Records" in event:
-            return self._batch(event, context, run)
-        return run(self.answer(event, context))
+        run = self._loop().get_loop().run_until_complete
+        with self._watch.traced():
+            if isinstance(event, Mapping) and "Records" in event:
+                return self._batch(event, context, run)
+            return run(self.answer(event, context))
 
     def interruptible(self, event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
         """Answer one event, and let Ctrl-C cancel it, so that it lets go of what it holds.
 
         Raises: KeyboardInterrupt, after that.
         """
+        return self._loop().run(self.answer(event, context))
+
+    def _loop(self) -> asyncio.Runner:
         if self._runner is None:
             self._runner = asyncio.Runner()
-        return self._runner.run(self.answer(event, context))
+            self._runner.get_loop().set_exception_handler(self._watch.stray)
+        return self._runner
 
     async def answer(self, event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
-        """Answer one event."""
-        if "requestContext" in event:
-            return await self._http(event, context)
-        if self._scheduled is None or event.get("source") != SCHEDULER:
-            raise InvalidValue(
-                expected="an event that this function is there for", found=shown(list(event))
-            )
-        done = await self._scheduled(await self.opened(), context.get_remaining_time_in_millis())
+        """Answer one event. Raises InvocationFailed for one that nobody waits for."""
+        with self._watch.invocation(event, context.aws_request_id) as seen:
+            try:
+                kind = kind_of(event)
+            except MalformedEvent as error:
+                raise self._failed(error, seen) from None
+            if kind == "http":
+                return await self._http(event, context, seen)
+            try:
+                return await self._work(event, context, seen)
+            except Exception as error:  # noqa: BLE001  # the last frame before Lambda, which prints it
+                raise self._failed(error, seen) from None
+
+    async def _work(
+        self, event: Mapping[str, Any], context: LambdaContext, seen: Invocation
+    ) -> dict[str, Any]:
+        """Do what an event asks that nobody waits for."""
+        if self._scheduled is None or "Records" in event:
+            raise _not_ours()
+        seen.operation = "scheduled"
+        remaining_ms = context.get_remaining_time_in_millis()
+        done = await self._in_time(self._due(self._scheduled, context), remaining_ms)
         if any(done.values()):
-            self._logger.info("scheduled", extra=done)
+            self._watch.logger.info("scheduled", extra=done)
         return done
+
+    async def _due(
+        self, scheduled: Callable[[P, int], Awaitable[dict[str, Any]]], context: LambdaContext
+    ) -> dict[str, Any]:
+        return await scheduled(await self.opened(), context.get_remaining_time_in_millis())
 
     def _batch(
         self,
@@ -107,10 +131,24 @@ class Sandbox(Generic[P]):
         run: Callable[[Coroutine[Any, Any, Any]], Any],
     ) -> dict[str, Any]:
         """Handle a batch of messages, and tell which are to be handed out again."""
+        with self._watch.invocation(event, context.aws_request_id) as seen:
+            seen.operation = "queued"
+            try:
+                return self._served(event, context, run)
+            except Exception as error:  # noqa: BLE001  # the last frame before Lambda, which prints it
+                raise self._failed(error, seen) from None
+
+    def _served(
+        self,
+        event: Mapping[str, Any],
+        context: LambdaContext,
+        run: Callable[[Coroutine[Any, Any, Any]], Any],
+    ) -> dict[str, Any]:
         if self._queued is None:
-            raise InvalidValue(expected="an event that this function is there for", found="Records")
-        batch = importlib.import_module(BATCH).Batch(event, context, self._logger, run)
-        done: dict[str, Any] = batch.answered(run(self.opened()), self._queued)
+            raise _not_ours()
+        batch = importlib.import_module(BATCH).Batch(event, context, self._watch.logger, run)
+        opening = self._in_time(self.opened(), context.get_remaining_time_in_millis())
+        done: dict[str, Any] = batch.answered(run(opening), self._queued)
         return done
 
     async def opened(self) -> P:
@@ -119,6 +157,7 @@ class Sandbox(Generic[P]):
             async with self._opens:
                 if self._ports is None:
                     self._ports = await self._open.enter_async_context(self._opening())
+                    self._watch.opened(self._ports)
         return self._ports
 
     async def aclose(self) -> None:
@@ -133,29 +172,60 @@ class Sandbox(Generic[P]):
             self._runner.close()
             self._runner = None
 
-    async def _http(self, event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
+    async def _http(
+        self, event: Mapping[str, Any], context: LambdaContext, seen: Invocation
+    ) -> dict[str, Any]:
+        """Answer somebody who waits, whatever happens."""
         try:
-            return await self._routed(event, context)
+            check_http(event)
+            ms = min(context.get_remaining_time_in_millis(), HTTP_MS_MAX)
+            answer = await self._in_time(self._routed(event, context, seen), ms)
+            reply = answer.event(bytes_max=self._reply_bytes_max)
+        except TimeUp:
+            reply = self._refusal(_late(seen), seen)
+        except _OwnFault as fault:
+            reply = self._refusal(fault.error, seen, status=HTTPStatus.INTERNAL_SERVER_ERROR)
         except PerdureError as error:
-            return problem(error).event()
+            reply = self._refusal(error, seen)
         except Exception as error:  # noqa: BLE001  # the last frame before the caller
-            return self._unforeseen(error, context).event()
+            self._watch.unforeseen(error)
+            seen.code = INTERNAL
+            reply = internal(correlation=seen.correlation).event()
+        seen.status = reply["statusCode"]
+        reply["headers"][CORRELATION] = seen.correlation
+        return reply
 
-    async def _routed(self, event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any]:
+    def _refusal(
+        self, error: PerdureError, seen: Invocation, *, status: HTTPStatus | None = None
+    ) -> dict[str, Any]:
+        seen.code = error.code
+        return problem(error, status=status, correlation=seen.correlation).event()
+
+    async def _routed(
+        self, event: Mapping[str, Any], context: LambdaContext, seen: Invocation
+    ) -> Answer:
         found = self._router.find(event, context)
+        seen.operation, seen.world = found.route.operation, found.names.get("world")
         try:
             rules = self._rules()
         except Refused as error:
-            return _own_fault(error)
+            raise _OwnFault(error) from None
         # Before anything else is looked at: what is denied tells nothing of what there is.
         asks = TRUSTED if rules is None else principal(event, rules, found.route.operation)
+        seen.actor, seen.role = asks.by.actor, asks.role
         request = Request.of(event, context, asks)
         try:
             ports = await self.opened()
         except Refused as error:
-            return _own_fault(error)
-        answer = await found.route.answer(ports, request, found.names)
-        return answer.event(bytes_max=self._reply_bytes_max)
+            raise _OwnFault(error) from None
+        seen.may_change = found.route.method != "GET"
+        answer: Answer = await found.route.answer(ports, request, found.names)
+        return answer
+
+    async def _in_time(self, work: Coroutine[Any, Any, T], remaining_ms: int) -> T:
+        """Return what ``work`` returns, before Lambda or API Gateway give up. Raises TimeUp."""
+        # Who is in this process may wait, and has Ctrl-C.
+        return await within(None if self._trusted else last_ms(remaining_ms) / 1_000, work)
 
     def _rules(self) -> Access | None:
         """Return who has access, None if everybody who asks is trusted. Raises InvalidValue."""
@@ -163,16 +233,33 @@ class Sandbox(Generic[P]):
             self._access = access()
         return self._access
 
-    def _unforeseen(self, error: Exception, context: LambdaContext) -> Answer:
-        # Where it happened, not its text: that may quote what a caller sent.
-        frames = traceback.extract_tb(error.__traceback__)[-FRAMES_LOGGED:]
-        where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
-        kind = f"{type(error).__module__}.{type(error).__qualname__}"
-        request = context.aws_request_id
-        self._logger.error("unforeseen", extra={"kind": kind, "where": where, "request": request})
-        return internal()
+    def _failed(self, error: Exception, seen: Invocation) -> InvocationFailed:
+        """Return what Lambda is told of a failure, and tell the log the rest of it."""
+        if isinstance(error, TimeUp):
+            seen.code = OutcomeUnknown.code
+        elif isinstance(error, PerdureError):
+            seen.code = error.code
+        else:
+            seen.code = INTERNAL
+            self._watch.unforeseen(error)
+        return InvocationFailed(seen.code)
 
 
-def _own_fault(error: Refused) -> dict[str, Any]:
-    """Answer for settings that name no storage, no application or no quota: no caller's fault."""
-    return problem(error, status=HTTPStatus.INTERNAL_SERVER_ERROR).event()
+class _OwnFault(Exception):
+    """Settings name no storage, no application or no quota: no caller's fault."""
+
+    def __init__(self, error: Refused) -> None:
+        super().__init__(error.code)
+        self.error = error
+
+
+def _not_ours() -> MalformedEvent:
+    return MalformedEvent(expected="an event that this function is there for", found="another")
+
+
+def _late(seen: Invocation) -> PerdureError:
+    """Return the error for an answer that is not there in time: a change may still happen."""
+    kind = OutcomeUnknown if seen.may_change else StoreUnavailable
+    error = kind(expected="an answer before the function's time is over", found="none yet")
+    error.batch_id = seen.batch_id
+    return error

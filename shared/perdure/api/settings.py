@@ -26,6 +26,7 @@ TRIM: Final = "PERDURE_TRIM"
 APP: Final = "PERDURE_APP"
 TICKS: Final = "PERDURE_TICKS"
 CATALOGS: Final = "PERDURE_CATALOG_DIR"
+TABLES: Final = "PERDURE_TABLES"
 ENDPOINT: Final = "AWS_ENDPOINT_URL"
 
 NAMESPACE_DEFAULT: Final = "default"
@@ -33,6 +34,15 @@ FINGERPRINT_DIGITS: Final = 24
 """Digits of the fingerprint that name a catalog file."""
 
 APP_DEFAULT: Final = "airspace.app:app"
+
+GLUE: Final = "glue"
+"""The Iceberg catalog of a storage in the cloud that names none."""
+
+_TABLE_BUCKET: Final = re.compile(
+    r"arn:aws[\w-]*:s3tables:[a-z0-9-]+:\d{12}:bucket/[a-z0-9][a-z0-9-]{1,61}[a-z0-9]"
+)
+_TABLE_BUCKET_NAMESPACE: Final = re.compile(r"(?!aws)[a-z0-9]([a-z0-9_]{0,253}[a-z0-9])?")
+"""What a namespace of tables may be called. Source: S3 Tables, naming rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +62,11 @@ class Settings:
     dynamodb_endpoint: str | None = None
     s3_endpoint: str | None = None
     glue_endpoint: str | None = None
+    s3tables_endpoint: str | None = None
     sqs_endpoint: str | None = None
+    tables: str = GLUE
+    """The Iceberg catalog in the cloud: ``glue``, or the ARN of an S3 table bucket."""
+
     catalogs: str | None = None
     """Directory of the authorities that this machine is of remote data."""
 
@@ -67,6 +81,11 @@ class Settings:
         return self.uri.startswith("file:")
 
     @property
+    def is_in_table_bucket(self) -> bool:
+        """Say whether the tables are in an S3 table bucket."""
+        return self.tables != GLUE
+
+    @property
     def root(self) -> Path:
         """The directory of a local storage."""
         assert self.is_local
@@ -76,15 +95,19 @@ class Settings:
     def storage(self) -> StorageId:
         """The storage identity: where its authority is, namespace and backend.
 
-        A local catalog file serves one storage, wherever its directory is moved to.
+        A local catalog file serves one storage, wherever its directory is moved to. A table
+        bucket is part of it: what has landed in another catalog would be looked for in vain.
         """
         place = "file:" if self.is_local else self.uri
-        return StorageId(f"{place}#{self.namespace}#{self.backend}")
+        found = f"{place}#{self.namespace}#{self.backend}"
+        return StorageId(f"{found}#{self.tables}" if self.is_in_table_bucket else found)
 
     @property
     def fingerprint(self) -> str:
         """The digest of the storage identity; credentials are no part of it."""
         identity = {"uri": self.uri, "namespace": self.namespace, "backend": self.backend}
+        if self.is_in_table_bucket:
+            identity["tables"] = self.tables
         return digest("perdure.catalog.v1", canonical(identity))
 
     @property
@@ -110,6 +133,8 @@ class Settings:
             f"{ENDPOINT}_DYNAMODB": self.dynamodb_endpoint,
             f"{ENDPOINT}_S3": self.s3_endpoint,
             f"{ENDPOINT}_GLUE": self.glue_endpoint,
+            f"{ENDPOINT}_S3TABLES": self.s3tables_endpoint,
+            TABLES: self.tables if self.is_in_table_bucket else None,
             TICKS: self.ticks,
             f"{ENDPOINT}_SQS": self.sqs_endpoint,
         }
@@ -121,26 +146,49 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
 
     ``PERDURE_STORAGE`` is ``file:///directory`` or ``s3://bucket/prefix``. ``PERDURE_TABLE`` names
     the DynamoDB table that is the authority of the latter; without it, a file of this machine in
-    ``PERDURE_CATALOG_DIR`` is. ``PERDURE_TICKS`` is the queue of worlds that are due. The AWS endpoint overrides are AWS's own variables.
+    ``PERDURE_CATALOG_DIR`` is. ``PERDURE_TABLES`` is the ARN of the S3 table bucket for the Iceberg
+    tables of a bucket; without it they are in the Glue catalog, or in a file beside a local
+    authority. ``PERDURE_TICKS`` is the queue of worlds that are due. The AWS endpoint overrides
+    are AWS's own variables.
     Raises: InvalidValue, InvalidId.
     """
     variables = os.environ if environment is None else environment
     uri = _normal(variables.get(STORAGE, ""))
     is_local = uri.startswith("file:")
     everywhere = variables.get(ENDPOINT) or None
+    namespace = checked_id(variables.get(NAMESPACE, NAMESPACE_DEFAULT), what=NAMESPACE)
     return Settings(
         uri=uri,
-        namespace=checked_id(variables.get(NAMESPACE, NAMESPACE_DEFAULT), what=NAMESPACE),
+        namespace=namespace,
         table=None if is_local else variables.get(TABLE) or None,
         app=variables.get(APP, APP_DEFAULT),
         trim_ms=milliseconds(variables[TRIM]) if variables.get(TRIM) else None,
         dynamodb_endpoint=variables.get(f"{ENDPOINT}_DYNAMODB") or everywhere,
         s3_endpoint=variables.get(f"{ENDPOINT}_S3") or everywhere,
         glue_endpoint=variables.get(f"{ENDPOINT}_GLUE") or everywhere,
+        s3tables_endpoint=variables.get(f"{ENDPOINT}_S3TABLES") or everywhere,
+        tables=GLUE if is_local else _tables(variables.get(TABLES) or GLUE, namespace),
         ticks=variables.get(TICKS) or None,
         sqs_endpoint=variables.get(f"{ENDPOINT}_SQS") or everywhere,
         catalogs=variables.get(CATALOGS) or None,
     )
+
+
+def _tables(named: str, namespace: str) -> str:
+    """Return the catalog that is named. Raises InvalidValue if it cannot hold ``namespace``."""
+    if named == GLUE:
+        return named
+    if not _TABLE_BUCKET.fullmatch(named):
+        raise InvalidValue(
+            expected=f"{TABLES} to be {GLUE} or the ARN of an S3 table bucket", found=repr(named)
+        )
+    if not _TABLE_BUCKET_NAMESPACE.fullmatch(namespace):
+        raise InvalidValue(
+            expected=f"{NAMESPACE} of lower-case letters, digits and underscores, not at either"
+            " end and not beginning with aws, as S3 Tables asks of a namespace",
+            found=repr(namespace),
+        )
+    return named
 
 
 def _normal(uri: str) -> str:

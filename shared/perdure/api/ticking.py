@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from perdure.api.deadlines import MARGIN_MS
+from perdure.api.measures import tell
 from perdure.api.queue import Handed, Later, Queue, message_of
-from perdure.api.routes_tick import MARGIN_MS
 from perdure.kernel.errors import ConsumerBehind, FenceHeld, Stalled, StoreUnavailable
 from perdure.runtime.dispatch import Due, Found
 
@@ -65,6 +66,9 @@ async def dispatch_due(ports: DispatchPorts, remaining_ms: int) -> dict[str, Any
     of a schedule once.
     """
     found = await ports.look(ms=max(0, remaining_ms - MARGIN_MS))
+    tell("worlds_due", len(found.due))
+    tell("worlds_stalled", found.stalled)
+    tell("oldest_due_ms", found.oldest_due_ms)
     await ports.queue.send([message_of(due) for due in found.due])
     failed = [f"{ref.world}: {error.code}" for ref, error in found.failed]
     return {

@@ -17,6 +17,7 @@ from perdure.api.ports import Api
 from perdure.api.queue import Queue
 from perdure.api.settings import Settings, settings
 from perdure.authority import system
+from perdure.authority.costs import Costs
 from perdure.authority.engine import Authority
 from perdure.authority.sqlite import SqliteStore
 from perdure.authority.store import Store
@@ -35,8 +36,8 @@ CLOUD: Final = "perdure.api.wiring_aws"
 @asynccontextmanager
 async def api(chosen: Settings | None = None) -> AsyncIterator[Api]:
     """Open what the routes without Arrow need; where, the environment says unless told."""
-    async with opened_worlds(chosen or settings()) as (_, worlds):
-        yield Api(worlds, pause=asyncio.sleep)
+    async with opened_worlds(chosen or settings()) as (authority, worlds):
+        yield Api(worlds, pause=asyncio.sleep, costs=authority.costs)
 
 
 @asynccontextmanager
@@ -92,6 +93,10 @@ class Dispatching:
     authority: Authority
     storage: StorageId
     queue: Queue
+
+    def costs(self) -> Costs:
+        """Return what the store has been asked for so far."""
+        return self.authority.costs()
 
     async def look(self, *, ms: int) -> Found:
         """Find the worlds that are due, for at most ``ms``."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from perdure.api import faces, wiring_queue
-from perdure.api.measures import tell_lag
+from perdure.api.measures import tell, tell_lag
 from perdure.api.ports import EventsAsked, Landed
 from perdure.api.ports_keeping import Pruned
 from perdure.api.queue import Queue, due_of
@@ -20,7 +20,9 @@ from perdure.api.ticking import Served
 from perdure.api.wiring import opened_worlds
 from perdure.api.wiring_lake_rows import ArrowRows
 from perdure.api.wiring_lake_storage import claim_of, opened_catalog, owned_objects
+from perdure.api.wiring_lake_ticker import MeasuredTicker
 from perdure.authority import system
+from perdure.authority.costs import Costs
 from perdure.authority.engine import Authority
 from perdure.kernel.caller import Caller
 from perdure.kernel.create import WorldInfo
@@ -67,7 +69,7 @@ async def lake(chosen: Settings | None = None) -> AsyncIterator[LakePorts]:
         async with opened_worlds(found) as (authority, worlds):
             objects = owned_objects(found, authority)
             tables = Lake(catalog, found.namespace)
-            yield LakePorts(found, authority, worlds, objects, tables, measured=chosen is None)
+            yield LakePorts(found, authority, worlds, objects, tables)
     finally:
         catalog.close()
 
@@ -87,9 +89,6 @@ class LakePorts:
     worlds: Worlds
     objects: ObjectStore
     lake: Lake
-    measured: bool = False
-    """Metrics are printed, as a function's log takes them; a command's output is not for them."""
-
     rows: ArrowRows = field(init=False)
 
     def __post_init__(self) -> None:
@@ -114,7 +113,11 @@ class LakePorts:
         """The one writer of this process."""
         means = Means(self.authority, self.objects, self._app, system.now, system.new_token)
         lease_ms = LEASE_MS_LOCAL if self.settings.backend == "sqlite" else LEASE_MS_CLOUD
-        return Ticker(means, Holder(system.new_token()), lease_ms=lease_ms)
+        return MeasuredTicker(means, Holder(system.new_token()), lease_ms=lease_ms)
+
+    def costs(self) -> Costs:
+        """Return what the store has been asked for so far."""
+        return self.authority.costs()
 
     async def run_ticks(
         self,
@@ -232,11 +235,8 @@ class LakePorts:
         finally:
             # Also of a landing that fails: then it is that everybody falls behind. And of
             # worlds whose tick is due: a consumer may be what holds them.
-            if self.measured:
-                awake = [
-                    WorldRef(self.settings.storage, each) for each in {*unlanded, *unread, *due}
-                ]
-                tell_lag(await lags(self.authority, awake))
+            awake = [WorldRef(self.settings.storage, each) for each in {*unlanded, *unread, *due}]
+            tell_lag(await lags(self.authority, awake))
         if self.settings.trim_ms is not None:
             await self._trim(sorted({*unlanded, *unread}), self.settings.trim_ms, until)
         return landed
@@ -263,6 +263,8 @@ class LakePorts:
                 new_token=system.new_token,
                 go_on=lambda: system.now() + LAND_RESERVE_MS < until,
             )
+        tell("rows_landed", rows.rows)
+        tell("events_landed", events.events)
         return Landed(rows.rows, rows.files, events.events, events.entries)
 
     async def _waiting(self) -> tuple[list[WorldId], list[WorldId], list[WorldId]]:

@@ -10,6 +10,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from perdure.api.invocation import ATTRIBUTE, current
 from perdure.api.queue import SEND_MAX, Message
 from perdure.api.settings import Settings
 from perdure.kernel.errors import StoreUnavailable
@@ -37,6 +38,7 @@ class SqsQueue:
         return self._url.rpartition("/")[2]
 
     async def send(self, messages: Sequence[Message]) -> None:
+        more = _correlated(current().correlation)
         for part in _parts(messages):
             entries: Any = [
                 {
@@ -44,6 +46,7 @@ class SqsQueue:
                     "MessageBody": each.body,
                     "MessageGroupId": each.group,
                     "MessageDeduplicationId": each.once,
+                    **more,
                 }
                 for number, each in enumerate(part)
             ]
@@ -78,6 +81,13 @@ def queue(chosen: Settings) -> SqsQueue:
     assert chosen.ticks is not None, "settings of a queue name it"
     client = boto3.client("sqs", endpoint_url=chosen.sqs_endpoint, config=PATIENT)
     return SqsQueue(client, chosen.ticks)
+
+
+def _correlated(id: str) -> dict[str, Any]:
+    """Return what makes a message say what it was sent for."""
+    if not id:
+        return {}
+    return {"MessageAttributes": {ATTRIBUTE: {"DataType": "String", "StringValue": id}}}
 
 
 def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -201,7 +201,7 @@ class DynamoStore:
                 sort = item["sk"]["S"]
                 if sort < wanted.last:  # a key condition cannot leave its upper end out
                     page[Key(wanted.partition, sort, wanted.of)] = wire.stored(item)
-            self.counters.read_units += _reported(answer, _units(page))
+            self.counters.read_units += _reported(answer, wire.query_units(_sizes(page)))
             room = wanted.limit - len(records)
             records |= dict(list(page.items())[:room])
             if len(records) == wanted.limit or "LastEvaluatedKey" not in answer:
@@ -249,10 +249,12 @@ def _stored(item: Any) -> Stored | None:
 
 
 def _units(records: Mapping[Key[Any], Stored | None]) -> float:
-    return wire.read_units(
-        0 if record is None else wire.item_bytes(key, record.version, record.body)
-        for key, record in records.items()
-    )
+    return wire.read_units(_sizes(records))
+
+
+def _sizes(records: Mapping[Key[Any], Stored | None]) -> Iterator[int]:
+    for key, record in records.items():
+        yield 0 if record is None else wire.item_bytes(key, record.version, record.body)
 
 
 def _reported(answer: Mapping[str, Any], computed: float) -> float:

@@ -142,6 +142,11 @@ def read_units(sizes: Iterable[int]) -> float:
     return float(sum(max(1, -(-size // _READ_UNIT_BYTES)) for size in sizes))
 
 
+def query_units(sizes: Iterable[int]) -> float:
+    """Return the units of a strong query's page: of all its items together, and at least one."""
+    return float(max(1, -(-sum(sizes) // _READ_UNIT_BYTES)))
+
+
 def is_single(actions: Iterable[Action]) -> bool:
     """Tell whether one conditional put, at half the price, is the whole commit."""
     first, *more = actions

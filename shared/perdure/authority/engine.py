@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from perdure.authority import bodies, budget, system
 from perdure.authority.bodies import Packed, Placed
+from perdure.authority.costs import Costs
 from perdure.authority.group import Asked, Decided, Overtaken, asked, decided
 from perdure.authority.recent import Recent, RecentStreams
 from perdure.authority.store import RevisionConflict, Store
@@ -104,6 +105,7 @@ class Authority:
         self._recent = RecentStreams()
         self._writers: set[type[Request[Any]]] = set()
         """Kinds of request that write: for others a guess would be of no use."""
+        self._conflicts = 0
 
     async def execute(self, request: Request[T]) -> T:
         """Decide ``request`` durably and return its reply.
@@ -130,6 +132,13 @@ class Authority:
         """
         budget.check_reads(reads)
         return await bodies.loaded(self._store, reads)
+
+    def costs(self) -> Costs:
+        """Return what has been asked of the store so far, as far as it counts."""
+        counters = getattr(self._store, "counters", None)
+        if counters is None:
+            return Costs(commit_conflicts=self._conflicts)
+        return Costs(counters.requests, counters.write_units, counters.read_units, self._conflicts)
 
     async def close(self) -> None:
         """Wait for what was asked and close the store. Idempotent."""
@@ -229,6 +238,7 @@ class Authority:
                     member.placed = ready.placed
             await self._sent(ready.commit, group)
         except RevisionConflict as conflict:
+            self._conflicts += 1
             if outcome.view.guessed_absent(conflict.keys) and not group[0].unsure:
                 line.put_back(_freshly(group))  # no rival: one of them had been asked before
                 return

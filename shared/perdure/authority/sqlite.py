@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import aiosqlite
 
-from perdure.authority.sqlite_schema import open_database, translated
+from perdure.authority.sqlite_schema import open_database, open_untouched, translated
 from perdure.authority.store import RevisionConflict
 from perdure.kernel.commit import Action, Check, Commit, Put, Remove
 from perdure.kernel.errors import OutcomeUnknown, PerdureError, StoreUnavailable
@@ -80,12 +80,16 @@ class SqliteStore:
         self._writing: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, path: Path, *, busy_ms: int = BUSY_MS) -> SqliteStore:
+    async def open(
+        cls, path: Path, *, busy_ms: int = BUSY_MS, untouched: bool = False
+    ) -> SqliteStore:
         """Open the file, and make it if its directory exists.
 
+        ``untouched`` is for whoever only reads: nothing is made, and no commit succeeds.
         Raises: NewerSchema, SchemaMismatch, Corrupt, StoreUnavailable.
         """
-        connect = partial(open_database, path, busy_ms=busy_ms)
+        opening = open_untouched if untouched else open_database
+        connect = partial(opening, path, busy_ms=busy_ms)
         reader, writer = (_Connection(connect, iter_chunk_size=64) for _ in range(2))
         await writer.opened()
         try:

@@ -15,8 +15,8 @@ from perdure.kernel.errors import (
     StoreUnavailable,
 )
 
-SCHEMA: Final = 1
-"""Version of the tables below; a file with a higher one is not opened."""
+SCHEMA: Final = 2
+"""Version of what a file holds; one with a higher version is not opened, a lower one is raised."""
 
 _META: Final = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID"
@@ -33,6 +33,13 @@ CREATE TABLE record (
 """
 # With rowids: rows of several hundred bytes are appended. WITHOUT ROWID they would go into the
 # middle of full pages, and what is over a quarter of a page into a page of its own.
+
+_RAISE: Final[dict[int, str]] = {
+    # Manifests lie in partitions of their own.
+    1: "UPDATE record SET partition = 'm' || substr(partition, 2)"
+    " WHERE partition LIKE 'w/%' AND sort LIKE 'manifest/%'",
+}
+"""What raises a file from each version to the next."""
 
 _WORDS: Final[dict[int, tuple[type[PerdureError], str]]] = {
     sqlite3.SQLITE_BUSY: (StoreUnavailable, "a turn to write"),
@@ -75,6 +82,43 @@ def open_database(path: Path, *, busy_ms: int) -> sqlite3.Connection:
     return database
 
 
+def open_untouched(path: Path, *, busy_ms: int) -> sqlite3.Connection:
+    """Open a file to be read, which must be there: no byte of its directory changes.
+
+    Raises: NewerSchema, SchemaMismatch, Corrupt, StoreUnavailable.
+    """
+    # A log beside the file: somebody has it open, or died. Without one, nobody does; to be read
+    # as any other file it would be given one.
+    how = "readonly_shm=1" if _log_of(path).exists() else "immutable=1"
+    address = f"{path.absolute().as_uri()}?mode=ro&{how}"
+    try:
+        database = sqlite3.connect(address, timeout=busy_ms / 1_000, isolation_level=None, uri=True)
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+    try:
+        _checked(database, path)
+    except sqlite3.Error as error:
+        database.close()
+        raise translated(error, path) from error
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def has_log(path: Path) -> bool:
+    """Say whether the file is written through a write-ahead log, as its header tells.
+
+    Source: https://www.sqlite.org/fileformat2.html, bytes 18 and 19 of the header.
+    """
+    with path.open("rb") as file:
+        return file.read(20)[18:] == b"\x02\x02"
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
     tables = _checked(database, path)
     if database.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
@@ -85,6 +129,8 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
     database.execute("PRAGMA synchronous = FULL")
     if not tables:
         _in_transaction(database, lambda: _make(database, path))
+    elif _version(database, path) < SCHEMA:
+        _in_transaction(database, lambda: _raise(database, path))
 
 
 def _checked(database: sqlite3.Connection, path: Path) -> set[str]:
@@ -98,16 +144,26 @@ def _checked(database: sqlite3.Connection, path: Path) -> set[str]:
             expected=f"a store of Perdure at {path}",
             found=f"a database with the tables {', '.join(sorted(tables))[:200]}",
         )
+    found = _version(database, path)
+    if found > SCHEMA:
+        raise NewerSchema(expected=f"schema {SCHEMA} or older at {path}", found=f"schema {found}")
+    return tables
+
+
+def _version(database: sqlite3.Connection, path: Path) -> int:
     found = database.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
     if found is None:
         raise SchemaMismatch(
             expected=f"a store of Perdure at {path}", found="one without a version"
         )
-    if found[0] > SCHEMA:
-        raise NewerSchema(
-            expected=f"schema {SCHEMA} or older at {path}", found=f"schema {found[0]}"
-        )
-    return tables
+    return int(found[0])
+
+
+def _raise(database: sqlite3.Connection, path: Path) -> None:
+    # Asked again: another process may have raised it meanwhile.
+    for version in range(_version(database, path), SCHEMA):
+        database.execute(_RAISE[version])
+    database.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (SCHEMA,))
 
 
 def _make(database: sqlite3.Connection, path: Path) -> None:

@@ -44,6 +44,7 @@ COMMANDS: Final = {
     "history": ("perdure.cli.consumers:history", "Read what happened in a world."),
     "consumers": ("perdure.cli.consumers:consumers", "See who reads a world's log."),
     "verify": ("perdure.cli.verify:verify", "Verify the whole record of a world."),
+    "doctor": ("perdure.cli.doctor:doctor", "Check an installation, and say what to do."),
     "migrate": ("perdure.cli.migrate:migrate", "Move a whole storage to another place."),
     "land": ("perdure.cli.ticks:land", "Copy what is published into the Iceberg tables."),
 }

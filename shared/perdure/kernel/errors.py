@@ -4,6 +4,7 @@ PerdureError
 ├── Refused              the state machine says no; asking again changes nothing
 │   ├── Invalid              the request is malformed
 │   │   ├── InvalidId            an id is empty, too long, or holds '/' or control characters
+│   │   ├── MalformedEvent       an event lacks what its source always sends
 │   │   ├── InvalidJson          a request's body is not JSON, or JSON that two readers read apart
 │   │   ├── InvalidValue         a value is not what its place can take
 │   │   │   ├── WrongType            it is of another type
@@ -166,6 +167,9 @@ class Invalid(Refused): ...
 
 
 class InvalidId(Invalid): ...
+
+
+class MalformedEvent(Invalid): ...
 
 
 class InvalidJson(Invalid): ...

@@ -41,6 +41,19 @@ class WorldRef:
         return wake_partition(shard)
 
 
+def manifests_partition(world: Partition) -> Partition:
+    """Return where a world's manifests lie: by themselves, so that a right can be on them alone.
+
+    ``world`` is the world's own partition.
+    """
+    return Partition(f"m{world.removeprefix('w')}")
+
+
+def manifest_sort(tick: Tick) -> str:
+    """Spell where in its partition the manifest of a tick lies."""
+    return f"manifest/{number(tick)}"
+
+
 def catalog_partition(storage: StorageId) -> Partition:
     """Return the partition of a storage's worlds, names and signatures."""
     return Partition(f"c/{short_hash(storage)}")

@@ -22,7 +22,7 @@ from perdure.kernel.ids import (
     Token,
 )
 from perdure.kernel.pages import Page, PageEntry, page_key
-from perdure.kernel.places import PageName
+from perdure.kernel.places import PageName, manifests_partition
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.records import (
     Drain,
@@ -147,7 +147,7 @@ class Publish(WorldRequest):
         schedule = self._schedule(view)
         settled, cancelled, pages = self._settle(view, head)
         manifest = Manifest(
-            partition=self.ref.partition,
+            partition=manifests_partition(self.ref.partition),
             tick=self.tick,
             token=self.token,
             epoch=self.epoch,

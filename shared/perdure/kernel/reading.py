@@ -13,7 +13,14 @@ from perdure.kernel.landing import (
     landed_table_key,
     landing_start,
 )
-from perdure.kernel.places import WorldRef, after, catalog_partition, landing_partition, number
+from perdure.kernel.places import (
+    WorldRef,
+    after,
+    catalog_partition,
+    landing_partition,
+    manifest_sort,
+    manifests_partition,
+)
 from perdure.kernel.records import (
     Head,
     Manifest,
@@ -121,9 +128,9 @@ class FindManifests:
     @property
     def _range(self) -> Range[Manifest]:
         return Range(
-            self.partition,
-            f"manifest/{number(self.first)}",
-            f"manifest/{number(self.last + 1)}",
+            manifests_partition(self.partition),
+            manifest_sort(self.first),
+            manifest_sort(Tick(self.last + 1)),
             Manifest,
             limit=self.limit,
             descending=self.descending,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -28,6 +29,10 @@ class Record:
     immutable: ClassVar[bool] = False
     """Written once: a second writing of the same key is a conflict, never a change."""
 
+    later: ClassVar[Mapping[str, Any]] = {}
+    """Fields of a later version, with the value at which they are left out of the body: bodies
+    and digests of before stay what they were."""
+
     partition: Partition
 
     @property
@@ -36,7 +41,10 @@ class Record:
 
     def body(self) -> bytes:
         """Spell the record, without its partition, as canonical JSON."""
-        fields = _adapter(type(self)).dump_python(self, mode="json", exclude={"partition"})
+        left_out = {name for name, value in self.later.items() if getattr(self, name) == value}
+        fields = _adapter(type(self)).dump_python(
+            self, mode="json", exclude={"partition", *left_out}
+        )
         return canonical(fields)
 
     @classmethod

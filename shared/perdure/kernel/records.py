@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
@@ -29,7 +30,7 @@ from perdure.kernel.ids import (
     WorldId,
 )
 from perdure.kernel.pace import MissedTicks, Scheduled
-from perdure.kernel.places import PageName, WorldRef, number
+from perdure.kernel.places import PageName, WorldRef, manifest_sort, manifests_partition, number
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.record import Record
 from perdure.kernel.view import Key
@@ -50,6 +51,8 @@ class Ancestor:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World(Record):
     """Identity of a world, in its catalog."""
+
+    later: ClassVar[Mapping[str, Any]] = {"missed": "coalesce"}
 
     storage: StorageId
     world: WorldId
@@ -315,6 +318,7 @@ class Manifest(Record):
     """
 
     immutable: ClassVar[bool] = True
+    later: ClassVar[Mapping[str, Any]] = {"scheduled": None}
 
     tick: Tick
     token: Token
@@ -338,7 +342,7 @@ class Manifest(Record):
 
     @cached_property
     def key(self) -> Key[Manifest]:
-        return manifest_key(self.partition, self.tick)
+        return Key(self.partition, manifest_sort(self.tick), Manifest)
 
     @cached_property
     def digest(self) -> str:
@@ -391,4 +395,5 @@ def cancelled_key(world: Partition, sequence: Sequence) -> Key[Cancelled]:
 
 
 def manifest_key(world: Partition, tick: Tick) -> Key[Manifest]:
-    return Key(world, f"manifest/{number(tick)}", Manifest)
+    """Return the key of a tick's manifest; ``world`` is the world's own partition."""
+    return Key(manifests_partition(world), manifest_sort(tick), Manifest)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from perdure.kernel.ids import NO_TICK, Instant, Partition, Seq, StorageId, Tick, WorldId
 from perdure.kernel.pace import MissedTicks
@@ -37,6 +39,8 @@ class Required(Record):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule(Record):
     """When the world ticks by itself."""
+
+    later: ClassVar[Mapping[str, Any]] = {"skipped": 0}
 
     every_ms: int
     next_at: Instant

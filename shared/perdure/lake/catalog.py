@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
@@ -41,6 +41,9 @@ class Guarded(_Base):
     the rows twice after the second. So a commit whose snapshot is found is a success, and
     every other outcome is "unknown", after which pyiceberg neither deletes nor retries.
     """
+
+    keeps_house: ClassVar[bool] = False
+    """Whether the catalog itself expires snapshots, removes files and compacts them."""
 
     def commit_table(
         self,
@@ -84,6 +87,9 @@ class LocalCatalog(Guarded, SqlCatalog):
 
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
         return super().list_namespaces(namespace) if self._is_there() else []
+
+    def namespace_exists(self, identifier: str | Identifier) -> bool:
+        return self._is_there() and super().namespace_exists(identifier)
 
     def create_namespace(
         self, namespace: str | Identifier, properties: Properties = EMPTY_DICT

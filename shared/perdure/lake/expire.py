@@ -9,6 +9,8 @@ from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
+from perdure.lake.catalog import Guarded
+
 SNAPSHOTS_MAX: Final = 60
 """Snapshots from which a table is trimmed. Source: a commit rewrites the metadata whole,
 about 0.4 ms per snapshot held."""
@@ -28,7 +30,10 @@ def expire(
     later snapshot takes its manifests from the one before it: what none of those left
     names will never be named again. Data files of these tables are never dropped.
     Call it only while no intent is open, so that no chain of parents is cut under one.
+    A table whose catalog keeps house is left alone.
     """
+    if isinstance(table.catalog, Guarded) and table.catalog.keeps_house:
+        return 0, 0
     snapshots = sorted(table.snapshots(), key=_age)
     if len(snapshots) <= above:
         return 0, 0

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping
 from enum import Enum
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
@@ -23,7 +23,6 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.sorting import SortField, SortOrder
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import BooleanType, DoubleType, IcebergType, LongType, NestedField, StringType
-from sqlalchemy.exc import SQLAlchemyError
 
 from perdure.kernel.errors import StoreUnavailable
 from perdure.kernel.records import Signature
@@ -107,11 +106,9 @@ class Lake:
         found = self.table(name)
         if found is not None:
             return found
-        with contextlib.suppress(NamespaceAlreadyExistsError):
-            self._catalog.create_namespace(self._namespace)
         with contextlib.suppress(TableAlreadyExistsError):
-            return self._catalog.create_table(
-                (self._namespace, name),
+            return self._made(
+                name,
                 schema=model.schema(),
                 partition_spec=model.spec(),
                 sort_order=model.sort_order(),
@@ -145,23 +142,33 @@ class Lake:
                 return table
             try:
                 self._create(layout)
-            except (TableAlreadyExistsError, SQLAlchemyError) as error:
+            except Exception as error:  # noqa: BLE001  # whatever it was, the catalog is asked
                 failed = error
         raise StoreUnavailable(
             expected=f"to create table {layout.name}", found=str(failed)
         ) from failed
 
     def _create(self, layout: Layout) -> None:
-        with contextlib.suppress(NamespaceAlreadyExistsError):
-            self._catalog.create_namespace(self._namespace)
         schema = _iceberg_schema(layout.schema)
-        self._catalog.create_table(
-            (self._namespace, layout.name),
+        self._made(
+            layout.name,
             schema=schema,
             partition_spec=UNPARTITIONED_PARTITION_SPEC,
             sort_order=_sort_order(schema, layout.sorted_by),
             properties={**PROPERTIES, **layout.properties},
         )
+
+    def _made(self, name: str, **how: Any) -> Table:
+        """Create a table, in a namespace that is created only if there is none.
+
+        Whoever lands in a namespace that a deployment made may not be allowed to make one.
+        """
+        try:
+            return self._catalog.create_table((self._namespace, name), **how)
+        except NoSuchNamespaceError:
+            with contextlib.suppress(NamespaceAlreadyExistsError):
+                self._catalog.create_namespace(self._namespace)
+            return self._catalog.create_table((self._namespace, name), **how)
 
 
 def layout_of(signature: Signature) -> Layout:

@@ -91,6 +91,11 @@ class ArchivedStore:
         self._opened: ObjectStore | None = None
         self._blocks: OrderedDict[str, list[bytes]] = OrderedDict()
 
+    @property
+    def counters(self) -> Any:
+        """What the store counts, if it does."""
+        return getattr(self._store, "counters", None)
+
     async def load(self, reads: Reads) -> View:
         view = await self._store.load(reads)
         gone = [key for key in reads.peeks if _is_entry(key) and view.stored.get(key) is None]

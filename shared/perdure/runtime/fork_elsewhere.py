@@ -10,6 +10,7 @@ from perdure.kernel.fork import Birth, FindFork
 from perdure.kernel.fork_source import Copy
 from perdure.kernel.forked import FORKED_SEQ
 from perdure.kernel.ids import NO_TICK, Epoch
+from perdure.kernel.places import manifests_partition
 from perdure.kernel.publish import RegisterSignature
 from perdure.kernel.reading import FindWorld
 from perdure.kernel.records import Manifest, TableRows
@@ -71,7 +72,7 @@ async def _manifest(source: Means, destination: Means, wish: Wish, copy: Copy) -
         await asyncio.gather(*(_stored(destination, wish, origin, table) for table in whole))
     )
     return Manifest(
-        partition=wish.child.partition,
+        partition=manifests_partition(wish.child.partition),
         tick=head.published,
         token=origin.token,
         epoch=Epoch(0),

@@ -10,7 +10,13 @@ from typing import Any, Final
 
 from perdure.kernel.carry import Carrier, Raw, ReadRaw, RecordsDigest, is_kept_back
 from perdure.kernel.ids import Partition, StorageId
-from perdure.kernel.places import LANES, WorldRef, catalog_partition, landing_partition
+from perdure.kernel.places import (
+    LANES,
+    WorldRef,
+    catalog_partition,
+    landing_partition,
+    manifests_partition,
+)
 from perdure.kernel.reading import FindWorld
 from perdure.kernel.records import World
 from perdure.lake.copying import content
@@ -50,6 +56,10 @@ class Side:
     def partitions(self, worlds: Sequence[World]) -> dict[str, Partition]:
         """Return every partition of the storage by what it is, but for its wake hints."""
         streams = {f"world {world.world}": self.ref(world).partition for world in worlds}
+        streams |= {
+            f"manifests of world {world.world}": manifests_partition(self.ref(world).partition)
+            for world in worlds
+        }
         return {
             "catalog": self.catalog,
             **{lane: landing_partition(self.storage, lane) for lane in LANES},

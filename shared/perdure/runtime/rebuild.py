@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perdure.kernel.errors import Corrupt
-from perdure.kernel.ids import IN_TICK_ENTITY_FIRST, NO_TICK, EntityId, Seq, TableId, Tick
+from perdure.kernel.ids import IN_TICK_ENTITY_FIRST, NO_TICK, EntityId, Epoch, Seq, TableId, Tick
 from perdure.kernel.landing import landing_start
-from perdure.kernel.places import WorldRef
+from perdure.kernel.places import WorldRef, manifests_partition
 from perdure.kernel.reading import FindTables
 from perdure.kernel.reading import WorldState as WorldAt
 from perdure.kernel.records import Head, Manifest, TableRows, World
@@ -27,6 +27,9 @@ class Warm:
     """A world's state after a published tick, and what the next tick must know beside it."""
 
     world: World
+    epoch: Epoch
+    """The last one that this process knows the fence to have had."""
+
     tick: Tick
     digest: str
     drained_seq: Seq
@@ -34,13 +37,22 @@ class Warm:
     next_entity_id: EntityId
     rows_since_checkpoint: int
 
+    def fits(self, epoch: Epoch, head: Head) -> bool:
+        """Say whether this is still the state that a writer of ``epoch`` goes on from.
+
+        Tick and digest of the head must be these, and nobody else may have had the fence since:
+        a fence that was let go and taken again is one epoch on.
+        """
+        is_ours = self.epoch <= epoch <= self.epoch + 1
+        return is_ours and (self.tick, self.digest) == (head.published, head.manifest_digest)
+
 
 async def rebuild(
     authority: Executes, objects: ObjectStore, ref: WorldRef, world: World, head: Head
 ) -> Warm:
     """Read the state at the head. Raises Corrupt if the chain of manifests does not lead there."""
     if head.published == NO_TICK:
-        return Warm(world, NO_TICK, "", Seq(0), EMPTY, IN_TICK_ENTITY_FIRST, 0)
+        return Warm(world, head.fence.epoch, NO_TICK, "", Seq(0), EMPTY, IN_TICK_ENTITY_FIRST, 0)
     parts = await lineage_parts(authority, WorldAt(world, head, landing_start(world)))
     first = Tick(max(head.checkpoint, parts[0].first))
     owned = await _manifests(authority, [part.cut(first, head.published) for part in parts])
@@ -62,10 +74,11 @@ async def rebuild(
         later = (table.rows for each in manifests for table in each.tables)
     return Warm(
         world,
+        head.fence.epoch,
         last.tick,
         last.digest,
         # An ancestor's log is not the world's own: of that, no drain has seen anything.
-        last.drained_seq if last.partition == ref.partition else Seq(0),
+        last.drained_seq if last.partition == manifests_partition(ref.partition) else Seq(0),
         rebuilt(ticks),
         last.next_in_tick_entity_id,
         sum(later),

@@ -160,8 +160,8 @@ class Ticker:
     async def _state(self, ref: WorldRef, grip: Grip) -> Warm:
         warm = self._warm.get(ref.partition)
         head = grip.head
-        if warm is not None and (warm.tick, warm.digest) == (head.published, head.manifest_digest):
-            self._warm.move_to_end(ref.partition)
+        if warm is not None and warm.fits(grip.epoch, head):
+            self._remember(ref, replace(warm, epoch=grip.epoch))
             return warm
         world = self._ours[ref.partition]
         return await rebuild(self._means.authority, self._means.objects, ref, world, head)
@@ -195,6 +195,7 @@ class Ticker:
         rows = sum(table.rows for table in manifest.tables)
         kept = Warm(
             before.world,
+            published.head.fence.epoch,
             manifest.tick,
             published.head.manifest_digest,
             manifest.drained_seq,

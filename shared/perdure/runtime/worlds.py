@@ -219,6 +219,10 @@ class Worlds:
             if after is None:
                 return found
 
+    def drawn_batch_id(self) -> str:
+        """Draw an id for a batch that came without one."""
+        return self._new_token()
+
     async def submit(
         self,
         world: str,

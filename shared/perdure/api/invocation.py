@@ -1,0 +1,92 @@
+"""Invocations: what a log line may say of one, and the id that its traces have in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from perdure.api.measures import Measures
+
+CORRELATION: Final = "x-correlation-id"
+"""Header of requests and replies."""
+
+ATTRIBUTE: Final = "correlation"
+"""Attribute of queue messages: the correlation id of what sent them."""
+
+_SHAPE: Final = re.compile(r"[A-Za-z0-9._:=+-]{1,64}", re.ASCII)
+
+
+@dataclass(slots=True)
+class Invocation:
+    """One event in hand. Nothing here is payload: all of it may be logged."""
+
+    request_id: str = ""
+    correlation: str = ""
+    is_cold: bool = False
+    operation: str | None = None
+    world: str | None = None
+    actor: str | None = None
+    role: str | None = None
+    status: int | None = None
+    code: str | None = None
+    may_change: bool = False
+    """What it asks for has begun, and is no reading."""
+    batch_id: str | None = None
+    """Of a batch whose id the caller may not know; told if the answer comes too late."""
+    measures: Measures = field(default_factory=Measures)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is known, by the names of log fields."""
+        known = {
+            "operation": self.operation,
+            "world_id": self.world,
+            "actor": self.actor,
+            "role": self.role,
+            "status": self.status,
+            "code": self.code,
+        }
+        return {name: value for name, value in known.items() if value is not None}
+
+
+INVOCATION: Final[ContextVar[Invocation | None]] = ContextVar("perdure_invocation", default=None)
+
+
+def current() -> Invocation:
+    """Return the invocation that is running, or one that nobody looks at."""
+    return INVOCATION.get() or Invocation()
+
+
+def correlation_of(event: Any, request_id: str) -> str:
+    """Return the id that everything done for an event has in common.
+
+    Of an HTTP request the header, or else API Gateway's id of the request; of a schedule's
+    event its id; of a queue's batch that of its one message. Else the invocation's own.
+    """
+    if not isinstance(event, Mapping):
+        return request_id
+    records, context = event.get("Records"), event.get("requestContext")
+    if isinstance(context, Mapping):
+        headers = event.get("headers")
+        said = headers.get(CORRELATION) if isinstance(headers, Mapping) else None
+        return _shaped(said) or _shaped(context.get("requestId")) or request_id
+    if isinstance(records, list):
+        return correlation_of_message(records[0], request_id) if len(records) == 1 else request_id
+    return _shaped(event.get("id")) or request_id
+
+
+def correlation_of_message(record: Any, request_id: str) -> str:
+    """Return the correlation id that a queue's message carries, or else the message's id."""
+    if not isinstance(record, Mapping):
+        return request_id
+    attributes = record.get("messageAttributes")
+    carried = attributes.get(ATTRIBUTE) if isinstance(attributes, Mapping) else None
+    said = carried.get("stringValue") if isinstance(carried, Mapping) else None
+    return _shaped(said) or _shaped(record.get("messageId")) or request_id
+
+
+def _shaped(said: object) -> str | None:
+    """Return an id that is short and plain; what is not could forge lines or hold anything."""
+    return said if isinstance(said, str) and _SHAPE.fullmatch(said) else None
