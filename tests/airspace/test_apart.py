@@ -127,8 +127,8 @@ LONG = Day(
     ],
 )
 async def test_day_through_functions_that_are_killed_at_random(tmp_path, day):
-    root = tmp_path / "root"
-    with deployed(root, "--isolate", "--app", "airspace.app:app") as running:
+    root, log = tmp_path / "root", tmp_path / "log"
+    with deployed(root, "--isolate", "--app", "airspace.app:app", log=log) as running:
         transport = Murderous(running.process.pid, 4, amid=day.amid, before=day.before)
         with httpx.Client(
             base_url=running.http.base_url,
@@ -139,11 +139,12 @@ async def test_day_through_functions_that_are_killed_at_random(tmp_path, day):
             client = HttpClient(http, pause=lambda seconds: time.sleep(seconds / day.hurry))
             receipts, again = await asyncio.to_thread(flown, client, day)
             landed = await asyncio.to_thread(land_all, client, watch=lambda *_: None)
-        exit_code, _, err = running.stop(signal.SIGINT)
+        exit_code, *_ = running.stop(signal.SIGINT)
 
-    assert exit_code == 0, err
+    said = log.read_text()
+    assert exit_code == 0, said
     assert landed.rows > 0
-    assert all(transport.lost[folder] for folder in day.amid), (transport.kills, err)
+    assert all(transport.lost[folder] for folder in day.amid), (transport.kills, said)
     assert all(transport.kills[folder] for folder in day.before), transport.kills
     await check_truth(root, receipts, again, airborne_in_the_file)
 
@@ -203,14 +204,14 @@ def watched(client: HttpClient, emulator: int) -> int:
 
 @pytest.mark.slow
 async def test_day_that_ticks_through_a_queue_whose_functions_are_killed(tmp_path):
-    root, path = tmp_path / "root", hasty_template(tmp_path)
+    root, log, path = tmp_path / "root", tmp_path / "log", hasty_template(tmp_path)
     flights = [
         shifted(each)
         for each in by_departure(real_day().flights)
         if FROM <= each.departure_tick < FROM + 4 * LAST
     ]
     options = ("--isolate", "--app", "airspace.app:app", "--speed", "20", "--template", str(path))
-    with deployed(root, *options) as running:
+    with deployed(root, *options, log=log) as running:
         emulator = running.process.pid
         client = HttpClient(running.http, pause=time.sleep)
         body = {"world_id": WORLD, "name": "A day", "every": "1s", "missed": "catch_up"}
@@ -219,10 +220,11 @@ async def test_day_that_ticks_through_a_queue_whose_functions_are_killed(tmp_pat
         await asyncio.to_thread(killed_with_a_message, emulator)
         await asyncio.to_thread(watched, client, emulator)
         again = await asyncio.to_thread(submitted, client, sent)
-        exit_code, _, err = running.stop(signal.SIGINT)
+        exit_code, *_ = running.stop(signal.SIGINT)
 
-    assert exit_code == 0, err
-    assert "TickFunction failed over a message: Died(" in err
+    said = log.read_text()
+    assert exit_code == 0, said
+    assert "TickFunction failed over a message: Died(" in said
     await check_truth(
         root,
         receipts,

@@ -69,7 +69,8 @@ def stuck_in_a_tick(running):
     asking = ThreadPoolExecutor(1)
     asked = asking.submit(running.http.post, f"{WORLD}/tick", json={"ticks": 1})
     asking.shutdown(wait=False)
-    assert running.process.stderr.readline() == "TickFunction: stuck\n"
+    said = iter(running.process.stderr.readline, "")
+    assert any(line == "TickFunction: stuck\n" for line in said)
     return asked
 
 
@@ -95,7 +96,7 @@ def test_function_killed_in_a_tick_leaves_its_outcome_unknown_and_the_others_ali
         everybody = everybody_of(running.process.pid)
         exit_code, out, err = running.stop(signal.SIGTERM)
 
-    assert (exit_code, err) == (0, "")
+    assert exit_code == 0, err
     assert out == "perdure has stopped; everything acknowledged is on disk\n"
     assert everybody
     assert are_gone(everybody)
