@@ -23,7 +23,7 @@ from perdure.kernel.errors import (
     StoreUnavailable,
 )
 from perdure.kernel.ids import Epoch, Instant, StorageId, WorldId
-from perdure.kernel.places import WorldRef
+from perdure.kernel.places import WorldRef, wake_sort
 from perdure.runtime.dispatch import Due, Found
 
 pytestmark = pytest.mark.cloud
@@ -94,7 +94,8 @@ def refusal(kind: type[PerdureError]) -> PerdureError:
 
 
 def test_what_is_sent_is_what_is_read(ports):
-    due = Due(WorldRef(STORAGE, WorldId("w")), Instant(1_000), Epoch(3), "hint")
+    ref = WorldRef(STORAGE, WorldId("w"))
+    due = Due(ref, Instant(1_000), Epoch(3), wake_sort(Instant(1_000), ref))
 
     message = message_of(due)
 
@@ -200,6 +201,7 @@ def test_time_is_shared_out_among_the_messages_that_are_left(handed, ports):
         '{"world": "a/b", "serves": 1}',
         '{"world": "w", "serves": "1"}',
         '{"world": "w", "tenant": "other"}',
+        '{"world": "w", "hint": "0000000000000000000/of/another"}',
         '{"world": "w", "world": "v"}',
         "\ud800",
     ],

@@ -10,8 +10,9 @@ from tests.support.worldly import WORLD, World
 
 from perdure.kernel.create import CreateWorld
 from perdure.kernel.errors import Invalid, StaleWriter, WorldClosing
-from perdure.kernel.ids import Instant, RunId
+from perdure.kernel.ids import Instant, RunId, StorageId, WorldId
 from perdure.kernel.pace import Scheduled
+from perdure.kernel.places import WorldRef, is_hint_of, wake_sort
 from perdure.kernel.schedule import SKIP_AFTER_MS, SkipMissed, has_more, served, told
 from perdure.kernel.upkeep import Schedule, schedule_key
 
@@ -120,6 +121,32 @@ def test_a_manifest_says_which_time_its_tick_serves():
     assert [each.scheduled.missed for each in manifests] == [0, 0, 0]
     with pytest.raises(StaleWriter):
         world.tick(serves=Instant(3_000))
+
+
+@pytest.mark.parametrize(("every_ms", "ahead_ms"), [(30_000, 30_000), (600_000, 60_000)])
+def test_the_hint_by_which_a_world_was_found_moves_with_the_publish(every_ms, ahead_ms):
+    paper = Paper()
+    paper.ask(CreateWorld(WORLD, "harbour", RunId("run"), every_ms=every_ms))
+    world = World(paper)
+    due = paper.held(schedule_key(WORLD.partition)).next_at
+    paper.now = Instant(due + 5)
+    (found,) = [each.sort for each in paper.held_under("0")]
+
+    world.tick(serves=due, hint=found)
+
+    assert world.head.wake_at in {due + ahead_ms, due + 5 + ahead_ms}
+    assert [each.sort for each in paper.held_under("0")] == [wake_sort(world.head.wake_at, WORLD)]
+
+
+def test_a_hint_is_known_by_the_world_it_names():
+    other = WorldRef(StorageId("storage"), WorldId("other"))
+
+    hint = wake_sort(Instant(600_000), WORLD)
+
+    assert is_hint_of(hint, WORLD)
+    assert not any(
+        is_hint_of(each, WORLD) for each in (wake_sort(Instant(0), other), "", hint[19:])
+    )
 
 
 def test_a_tick_that_somebody_asked_for_serves_no_schedule():

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict
 
 from perdure.api.decoding import strict_json, typed
 from perdure.kernel.canonical import canonical
-from perdure.kernel.errors import PerdureError
+from perdure.kernel.errors import InvalidValue, PerdureError, shown
 from perdure.kernel.ids import Instant, StorageId, WorldId, checked_id
-from perdure.kernel.places import WorldRef
+from perdure.kernel.places import WorldRef, is_hint_of
 from perdure.runtime.dispatch import Due
 
 SEND_MAX: Final = 10
@@ -82,8 +82,11 @@ def due_of(storage: StorageId, body: Any) -> Due:
     """Read a message's body. Raises InvalidJson, InvalidValue, InvalidId."""
     said = typed(_Body, strict_json(str(body).encode(errors="surrogatepass")), where="message")
     world = WorldId(checked_id(said.world, what="a world id"))
+    ref = WorldRef(storage, world)
+    if said.hint is not None and not is_hint_of(said.hint, ref):
+        raise InvalidValue(expected=f"a hint of world {world!r}", found=shown(said.hint))
     serves = None if said.serves is None else Instant(said.serves)
-    return Due(WorldRef(storage, world), serves, hint=said.hint)
+    return Due(ref, serves, hint=said.hint)
 
 
 class Later(Exception):  # no error: it tells when to ask again

@@ -16,10 +16,16 @@ class MeasuredTicker(Ticker):
     """Tells metrics of each tick it has published."""
 
     async def tick(
-        self, ref: WorldRef, grip: Grip, *, serves: Instant | None = None, keep: bool = False
+        self,
+        ref: WorldRef,
+        grip: Grip,
+        *,
+        serves: Instant | None = None,
+        hint: str | None = None,
+        keep: bool = False,
     ) -> tuple[TickReport, Grip]:
         started = time.perf_counter()
-        report, after = await super().tick(ref, grip, serves=serves, keep=keep)
+        report, after = await super().tick(ref, grip, serves=serves, hint=hint, keep=keep)
         tell("ticks")
         if serves is not None:
             tell("ticks_missed", report.missed)

@@ -110,4 +110,14 @@ class PageName:
 
 def wake_sort(at: Instant, ref: WorldRef) -> str:
     """Spell the wake hint of a world for the minute of ``at``."""
-    return f"{number(at // MINUTE_MS)}/{short_hash(ref.storage)}/{short_hash(ref.world)}"
+    return f"{number(at // MINUTE_MS)}{_hint_of(ref)}"
+
+
+def is_hint_of(hint: str, ref: WorldRef) -> bool:
+    """Say whether a wake hint, as :func:`wake_sort` spells it, is that of a world."""
+    minute = hint.removesuffix(_hint_of(ref))
+    return minute != hint and minute.isdecimal()
+
+
+def _hint_of(ref: WorldRef) -> str:
+    return f"/{short_hash(ref.storage)}/{short_hash(ref.world)}"

@@ -38,9 +38,9 @@ from perdure.kernel.records import (
 )
 from perdure.kernel.request import WorldRequest
 from perdure.kernel.schedule import served, told
-from perdure.kernel.upkeep import Schedule, schedule_key
+from perdure.kernel.upkeep import Schedule, schedule_key, wake_key
 from perdure.kernel.view import Decision, Reads, Removed, View, Write
-from perdure.kernel.wake import UNREAD_MS, appended, existing_head, woken
+from perdure.kernel.wake import UNREAD_MS, appended, existing_head, moved_hint, woken
 from perdure.kernel.writers import is_private
 
 
@@ -122,6 +122,9 @@ class Publish(WorldRequest):
 
     serves: Instant | None = None
     """The schedule's ``next_at`` that this tick answers, if a schedule asked for it."""
+    hint: str | None = None
+    """The hint by which the world was found due; it moves on in this commit."""
+
     at: Instant = Instant(0)
     """The tick's time, as processors saw it."""
 
@@ -129,7 +132,8 @@ class Publish(WorldRequest):
         world = self.ref.partition
         pages = (page_key(world, page.name) for page in self.drained)
         schedule = () if self.serves is None else (schedule_key(world),)
-        return Reads(keys=(head_key(world), *pages, *schedule))
+        hint = () if self.hint is None else (wake_key(self.ref, self.hint),)
+        return Reads(keys=(head_key(world), *pages, *schedule, *hint))
 
     def decide(self, view: View, now: Instant) -> Decision[Published]:
         head = existing_head(view, self.ref)
@@ -254,13 +258,15 @@ class Publish(WorldRequest):
     def _woken(
         self, view: View, head: Head, following: Schedule | None, now: Instant
     ) -> tuple[Head, list[Write]]:
-        """Leave a hint for the consumers of this entry, and for the schedule's next tick."""
-        writes: list[Write] = []
+        """Leave a hint for the consumers of this entry, or for the schedule's next tick."""
+        wanted = Instant(now + UNREAD_MS)
         if following is not None:
-            writes.append(following)
-            head, hints = woken(view, head, self.ref, following.next_at)
-            writes += hints
-        head, hints = woken(view, head, self.ref, Instant(now + UNREAD_MS))
+            wanted = min(wanted, following.next_at)
+        writes: list[Write] = [] if following is None else [following]
+        if self.hint is None:
+            head, hints = woken(view, head, self.ref, wanted)
+        else:
+            head, hints = moved_hint(view, head, self.ref, self.hint, wanted)
         return head, [*writes, *hints]
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from perdure.kernel.ids import Epoch, Instant, Partition
 from perdure.kernel.landing import AUDIT, CONSUMER, is_unlanded
-from perdure.kernel.places import MINUTE_MS, number, wake_partition, wake_sort
+from perdure.kernel.places import MINUTE_MS, number, wake_partition
 from perdure.kernel.private import is_abandoned, retirement_due
 from perdure.kernel.records import Head, head_key, world_key
 from perdure.kernel.request import WorldRequest
-from perdure.kernel.upkeep import Consumer, Schedule, Wake, consumer_key, schedule_key
-from perdure.kernel.view import Decision, Key, Range, Reads, Removed, View, Write
-from perdure.kernel.wake import UNREAD_MS, hinted
+from perdure.kernel.upkeep import Consumer, Schedule, Wake, consumer_key, schedule_key, wake_key
+from perdure.kernel.view import Decision, Range, Reads, View
+from perdure.kernel.wake import UNREAD_MS, moved_hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +119,6 @@ class Rest(WorldRequest):
 
     hint: str
 
-    def _hint(self) -> Key[Wake]:
-        return Key(self.ref.wake, self.hint, Wake)
-
     def reads(self) -> Reads:
         world = self.ref.partition
         return Reads(
@@ -130,7 +127,7 @@ class Rest(WorldRequest):
                 schedule_key(world),
                 consumer_key(world, CONSUMER),
                 consumer_key(world, AUDIT),
-                self._hint(),
+                wake_key(self.ref, self.hint),
             ),
             peeks=(world_key(self.ref),),
         )
@@ -138,7 +135,6 @@ class Rest(WorldRequest):
     def decide(self, view: View, now: Instant) -> Decision[Instant | None]:
         world = self.ref.partition
         head = view.get(head_key(world))
-        found = view.get(self._hint())
         schedule = view.get(schedule_key(world))
         landing = view.get(consumer_key(world, CONSUMER))
         audit = view.get(consumer_key(world, AUDIT))
@@ -148,15 +144,10 @@ class Rest(WorldRequest):
             head, audit
         )
         wanted = _wanted(head, schedule, now, is_behind=is_behind)
-        hint = None if wanted is None else wake_sort(wanted, self.ref)
-        writes: list[Write] = []
-        if found is not None and found.sort != hint:
-            writes.append(Removed(found.key))
-        if wanted is not None:
-            writes += hinted(view, self.ref, wanted)
-        if not writes and head.wake_at == wanted:
+        after, writes = moved_hint(view, head, self.ref, self.hint, wanted)
+        if not writes and after == head:
             return Decision(wanted)
-        return Decision(wanted, (replace(head, wake_at=wanted), *writes))
+        return Decision(wanted, (after, *writes))
 
 
 def _unread(head: Head, audit: Consumer | None) -> bool:

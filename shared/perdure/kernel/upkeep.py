@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from perdure.kernel.ids import NO_TICK, Instant, Partition, Seq, StorageId, Tick, WorldId
 from perdure.kernel.pace import MissedTicks
+from perdure.kernel.places import WorldRef
 from perdure.kernel.record import Record
 from perdure.kernel.view import Key
 
@@ -67,6 +68,10 @@ class Wake(Record):
     @property
     def key(self) -> Key[Wake]:
         return Key(self.partition, self.sort, Wake)
+
+
+def wake_key(ref: WorldRef, hint: str) -> Key[Wake]:
+    return Key(ref.wake, hint, Wake)
 
 
 def consumer_key(world: Partition, name: str) -> Key[Consumer]:

@@ -18,8 +18,8 @@ from perdure.kernel.ids import Instant, Seq
 from perdure.kernel.log import EntryKind, LogEntry
 from perdure.kernel.places import MINUTE_MS, WorldRef, wake_sort
 from perdure.kernel.records import Head, Status, head_key
-from perdure.kernel.upkeep import Wake
-from perdure.kernel.view import View, Write
+from perdure.kernel.upkeep import Wake, wake_key
+from perdure.kernel.view import Removed, View, Write
 
 UNREAD_MS: Final = MINUTE_MS
 """A log entry waits at most so long before a consumer is woken for it."""
@@ -102,6 +102,24 @@ def woken(view: View, head: Head, ref: WorldRef, at: Instant) -> tuple[Head, tup
     if head.wake_at is not None and head.wake_at // MINUTE_MS <= at // MINUTE_MS:
         return head, ()
     return replace(head, wake_at=at), hinted(view, ref, at)
+
+
+def moved_hint(
+    view: View, head: Head, ref: WorldRef, hint: str, wanted: Instant | None
+) -> tuple[Head, tuple[Write, ...]]:
+    """Let a hint that was found be at ``wanted`` from now on, or nowhere if that is None.
+
+    A hint leaves only together with a write of the head, so that nobody's lowering of
+    ``wake_at`` can be lost: the head is to be written whatever else happens. Raises Missing.
+    """
+    found = view.get(wake_key(ref, hint))
+    sort = None if wanted is None else wake_sort(wanted, ref)
+    writes: list[Write] = []
+    if found is not None and found.sort != sort:
+        writes.append(Removed(found.key))
+    if wanted is not None:
+        writes += hinted(view, ref, wanted)
+    return replace(head, wake_at=wanted), tuple(writes)
 
 
 def hinted(view: View, ref: WorldRef, at: Instant) -> tuple[Write, ...]:

@@ -53,6 +53,8 @@ async def serve(ticker: Ticker, due: Due, *, deadline: Instant) -> Served:
         if early_ms > 0:
             await ticker.means.pause(early_ms / 1_000)
         served = await _ticked(ticker, due, schedule, lambda: now() + TICK_RESERVE_MS < deadline)
+        if served.ticks:  # whose publish has moved the hint
+            return served
     elif due.serves is None and agenda.abandoned:
         served = Served(retired=await retire_abandoned(ticker, due.ref))
     if due.hint is not None:
@@ -75,7 +77,10 @@ async def _ticked(
             more = True
             while more:
                 more = has_more(schedule, now()) and has_time()
-                report, grip = await ticker.tick(ref, grip, serves=schedule.next_at, keep=more)
+                hint = None if more else due.hint
+                report, grip = await ticker.tick(
+                    ref, grip, serves=schedule.next_at, hint=hint, keep=more
+                )
                 reports.append(report)
                 following = report.next_at
                 if following is None:  # published before, by an attempt of ours that got no answer

@@ -116,12 +116,18 @@ class Ticker:
         await self._means.authority.execute(ReleaseFence(ref, grip.epoch))
 
     async def tick(
-        self, ref: WorldRef, grip: Grip, *, serves: Instant | None = None, keep: bool = False
+        self,
+        ref: WorldRef,
+        grip: Grip,
+        *,
+        serves: Instant | None = None,
+        hint: str | None = None,
+        keep: bool = False,
     ) -> tuple[TickReport, Grip]:
         """Publish the next tick of a world whose fence is held.
 
         ``keep`` holds the fence on for the tick after; ``serves`` is the schedule's time that
-        this tick answers. Raises: StaleWriter if another has written since; TickFailed if a
+        this tick answers, ``hint`` what it was found by. Raises: StaleWriter if another has written since; TickFailed if a
         processor failed; UnknownProcessor, UnknownResource if the application has it no
         longer; Unavailable kinds; then nothing of this tick was published.
         """
@@ -136,7 +142,9 @@ class Ticker:
                 step = _Step(self, ref, grip, warm, drained, at)
                 publish, after = await step.prepared(token, choice)
                 held = self._lease_ms if keep else 0
-                published = await self._publish(replace(publish, serves=serves, lease_ms=held))
+                published = await self._publish(
+                    replace(publish, serves=serves, hint=hint, lease_ms=held)
+                )
             except DrainStale:
                 # What was put under this token names rows of another drain.
                 token = self._means.new_token()
