@@ -111,7 +111,14 @@ def _functions(document: Document, root: Path) -> Iterator[Function]:
                 sources=tuple(_sources(document, events)),
                 memory_mb=int(document.resolve(properties.get("MemorySize", MEMORY_MB))),
                 environment=_environment(document, shared, resource["Properties"]),
+                concurrency=_concurrency(document, properties),
             )
+
+
+def _concurrency(document: Document, properties: Mapping[str, Any]) -> int | None:
+    name = "ReservedConcurrentExecutions"
+    found = document.resolve({each: properties[each] for each in properties if each == name})
+    return int(found[name]) if name in found else None
 
 
 def _environment(
