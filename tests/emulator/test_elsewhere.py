@@ -172,6 +172,7 @@ def test_address_that_is_none_is_refused(url):
         Elsewhere(url)
 
 
+@pytest.mark.slow
 def test_address_where_nobody_is_is_one_clear_line(tmp_path, small):
     run = refused(
         tmp_path / "root", "--port", "0", "--template", str(small), "--aws", "http://127.0.0.1:9"

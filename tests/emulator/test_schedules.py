@@ -16,7 +16,12 @@ from perdure_emulator.schedule import Clock, deliver, run, scheduled_event
 pytestmark = pytest.mark.cloud
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
+CALLS_MAX = 10
 MINUTE = Schedule("EveryMinute", expression("rate(1 minute)"), "aws.scheduler")
+
+
+class Over(BaseException):
+    """Enough has been seen."""
 
 
 class Day:
@@ -31,7 +36,7 @@ class Day:
 
     async def pause(self, seconds):
         if not self.waits:
-            raise asyncio.CancelledError
+            raise Over
         self.waits -= 1
         self.seconds += seconds
 
@@ -48,6 +53,8 @@ class Fake:
         self.called_at = []
 
     async def invoke(self, event, *, seconds_max):
+        if len(self.events) == CALLS_MAX:
+            raise Over
         self.events.append(event)
         self.called_at.append(self.day.seconds)
         self.day.seconds += self.takes
@@ -63,7 +70,7 @@ def followed(*schedules, waits=3, speed=1.0, **given):
     day = Day(waits)
     function = Fake(day, *schedules, **given)
     clock = Clock(START, speed, day.monotonic)
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(BaseExceptionGroup):
         asyncio.run(run([function], clock, pause=day.pause))
     return function
 
