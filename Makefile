@@ -88,6 +88,7 @@ pins: setup ## Compile requirements/*.txt anew from pyproject.toml
 	@$(COMPILE) $(EVERY_PYTHON) pyproject.toml --group build -o requirements/runtime.txt
 	@$(COMPILE) $(EVERY_PYTHON) pyproject.toml --group build --group dev -c requirements/runtime.txt -o requirements/test.txt
 	@$(COMPILE) $(EVERY_PYTHON) --group ministack -o requirements/ministack.txt
+	@$(COMPILE) $(EVERY_PYTHON) --group seaweedfs -o requirements/seaweedfs.txt
 	@$(COMPILE) $(EVERY_PYTHON) --group sam -o requirements/sam.txt
 	@$(COMPILE) $(EVERY_PYTHON) --group checkov -o requirements/checkov.txt
 	@$(COMPILE) $(DEPLOYED) $(BROUGHT) --group thin -c requirements/runtime.txt -o requirements/thin.txt
@@ -105,9 +106,14 @@ build: setup ## Build all functions into .aws-sam, for ARCHITECTURE=arm64 or x86
 export ARCHITECTURE ?= arm64
 export PYTHON_VERSION ?= 3.13
 MACHINE := $(if $(filter arm64,$(ARCHITECTURE)),aarch64,x86_64)
-PIP_FOR_LAMBDA = $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile --no-deps \
+# uv does in a second what takes pip ten.
+PIP_FOR_LAMBDA = $(if $(wildcard $(BIN)/uv),$(UV_FOR_LAMBDA),$(BIN)/python -m pip install -qq \
+  --disable-pip-version-check --no-compile --no-deps \
   --implementation cp --python-version $(PYTHON_VERSION) --only-binary=:all: \
-  --platform manylinux_2_28_$(MACHINE) --platform manylinux2014_$(MACHINE) --target
+  --platform manylinux_2_28_$(MACHINE) --platform manylinux2014_$(MACHINE) --target)
+UV_FOR_LAMBDA = UV_PYTHON_DOWNLOADS=never UV_SYSTEM_CERTS=true $(BIN)/uv pip install --quiet \
+  --no-deps --python-version $(PYTHON_VERSION) --only-binary :all: --link-mode copy \
+  --python-platform $(MACHINE)-manylinux_2_28 --target
 
 define code # folder of the function
 	cp -R shared/perdure shared/airspace functions/$(1)/. "$(ARTIFACTS_DIR)"
