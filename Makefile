@@ -73,6 +73,7 @@ format: setup ## Put lines into shape and rewrite docs/reference
 	@$(BIN)/ruff format .
 	@$(BIN)/python scripts/reference
 	@$(BIN)/python scripts/dashboard
+	@$(BIN)/python -m infra.cost_model
 
 # Pins are compiled for every Python that is supported, one version of each package for all of them
 # so that a check says the same everywhere; those of deployed functions are compiled for theirs.
