@@ -58,6 +58,12 @@ reference: setup ## Check that docs/reference says what the code says
 template: setup ## Check template.yaml with sam and cfn-lint
 	@SAM_CLI_TELEMETRY=0 .venv-sam/bin/sam validate --lint --template template.yaml --region eu-central-1
 	@.venv-sam/bin/cfn-lint template.yaml
+	@scripts/dashboard --check
+
+.PHONY: review
+review: ## Check template.yaml with checkov
+	@scripts/setup checkov
+	@.venv-checkov/bin/checkov --config-file infra/checkov.yaml
 
 ##@ Changes
 
@@ -66,6 +72,7 @@ format: setup ## Put lines into shape and rewrite docs/reference
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
 	@$(BIN)/python scripts/reference
+	@$(BIN)/python scripts/dashboard
 
 # Pins are compiled for every Python that is supported, one version of each package for all of them
 # so that a check says the same everywhere; those of deployed functions are compiled for theirs.
@@ -81,7 +88,9 @@ pins: setup ## Compile requirements/*.txt anew from pyproject.toml
 	@$(COMPILE) $(EVERY_PYTHON) pyproject.toml --group build -o requirements/runtime.txt
 	@$(COMPILE) $(EVERY_PYTHON) pyproject.toml --group build --group dev -c requirements/runtime.txt -o requirements/test.txt
 	@$(COMPILE) $(EVERY_PYTHON) --group ministack -o requirements/ministack.txt
+	@$(COMPILE) $(EVERY_PYTHON) --group seaweedfs -o requirements/seaweedfs.txt
 	@$(COMPILE) $(EVERY_PYTHON) --group sam -o requirements/sam.txt
+	@$(COMPILE) $(EVERY_PYTHON) --group checkov -o requirements/checkov.txt
 	@$(COMPILE) $(DEPLOYED) $(BROUGHT) --group thin -c requirements/runtime.txt -o requirements/thin.txt
 	@$(COMPILE) $(DEPLOYED) --group thin --group lake -c requirements/runtime.txt -o requirements/lake.txt
 

@@ -33,7 +33,15 @@ NO_MEANING: Final[Mapping[str, str]] = {
 
 RUN: Final[Mapping[str, frozenset[str]]] = {
     "AWS::Serverless::Function": frozenset(
-        {"CodeUri", "Handler", "Timeout", "MemorySize", "Environment", "Events"}
+        {
+            "CodeUri",
+            "Handler",
+            "Timeout",
+            "MemorySize",
+            "Environment",
+            "Events",
+            "ReservedConcurrentExecutions",  # where functions are apart; elsewhere one at a time
+        }
     ),
     "AWS::ApiGatewayV2::Api": frozenset({"ProtocolType", "CorsConfiguration"}),
     "AWS::ApiGatewayV2::Stage": frozenset({"ApiId", "StageName", "DefaultRouteSettings"}),

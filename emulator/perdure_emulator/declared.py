@@ -76,6 +76,8 @@ class Function:
     memory_mb: int = MEMORY_MB
     environment: Mapping[str, str] = field(default_factory=dict)
     """Its variables: those that every function has, and its own."""
+    concurrency: int | None = None
+    """Events that it may have in hand at once, if that is reserved."""
 
     @property
     def folder(self) -> str:

@@ -26,10 +26,11 @@ from perdure.runtime.app import load_app
 from perdure_emulator import schedule, sources, template
 from perdure_emulator.gateway import Gateway
 from perdure_emulator.issuer import AUDIENCE, NAME, Issuer, issuer
+from perdure_emulator.processes import InProcesses, check_storage
 from perdure_emulator.queue_local import LocalQueues
 from perdure_emulator.sandboxes import Runs, placed
 from perdure_emulator.sources import Waiting
-from perdure_emulator.variables import effective
+from perdure_emulator.variables import effective, install
 
 ELSEWHERE: Final = "perdure_emulator.elsewhere_aws"
 """Imported by name, and only for `--aws`: boto3 takes as long as everything else together."""
@@ -102,6 +103,11 @@ INTERRUPTED: Final = 130
     type=click.Path(path_type=Path),
     help="The deployment to run; the project's own by default.",
 )
+@click.option(
+    "--isolate",
+    is_flag=True,
+    help="Run functions in processes of their own, as Lambda does.",
+)
 def dev(  # noqa: PLR0913, PLR0917  # one for each option
     root: Path,
     port: int,
@@ -113,10 +119,12 @@ def dev(  # noqa: PLR0913, PLR0917  # one for each option
     template_path: Path | None,
     *,
     throttle: bool,
+    isolate: bool,
 ) -> None:
     """Run every function on loopback, without any cloud."""
     if not 0 < speed <= SPEED_MAX:  # not a number is neither
         raise click.BadParameter(f"must be above 0, {SPEED_MAX:.0f} at most", param_hint="--speed")
+    install()
     clock = partial(schedule.Clock, _moment(starts_at), speed)
     chosen = local(root, app=app)
     load_app(chosen.app)
@@ -140,7 +148,13 @@ def dev(  # noqa: PLR0913, PLR0917  # one for each option
         # uvloop where it is installed: a third less time for each request.
         with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:
             click.echo(f"for a token: perdure token --role operator --root {root}")
-            runner.run(serve(deployment, listening, trusted, placed, clock=clock, waiting=waiting))
+            place: Callable[[template.Function], Runs] = InProcesses if isolate else placed
+            if isolate and aws_url is None:
+                runner.run(check_storage(chosen))
+            runner.run(serve(deployment, listening, trusted, place, clock=clock, waiting=waiting))
+            if isolate and aws_url is None:
+                # Killed processes closed nothing: whoever closes last makes one file of it again.
+                runner.run(check_storage(chosen))
     click.echo("perdure has stopped; everything acknowledged is on disk")
 
 

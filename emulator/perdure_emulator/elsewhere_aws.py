@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import boto3
 import click
+from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from perdure.kernel.errors import InvalidValue, NotFound, StoreUnavailable
@@ -33,6 +34,11 @@ ABSENT: Final = frozenset(
 )
 
 ALL: Final = ["All"]
+
+PATIENCE: Final = Config(
+    connect_timeout=5, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 3}
+)
+"""Whoever starts this waits for it."""
 
 
 class Elsewhere:
@@ -149,12 +155,14 @@ class Elsewhere:
 
     def _client(self, service: str) -> Any:
         credentials = self._credentials()
-        return boto3.client(
+        # A session of its own: the functions' is to read their variables, not these.
+        return boto3.session.Session().client(
             service,  # type: ignore[call-overload]  # one of four
             endpoint_url=self._url,
             region_name=self._region,
             aws_access_key_id=credentials.get("AWS_ACCESS_KEY_ID"),
             aws_secret_access_key=credentials.get("AWS_SECRET_ACCESS_KEY"),
+            config=PATIENCE,
         )
 
     def _credentials(self) -> dict[str, str]:

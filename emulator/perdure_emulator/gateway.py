@@ -16,6 +16,7 @@ from pydantic_core import to_json
 from perdure.api.gateway import BODY_BYTES_MAX, Answer, http_event
 from perdure.api.problems import internal, problem
 from perdure.kernel.errors import (
+    Contended,
     NotFound,
     NotPermitted,
     OutcomeUnknown,
@@ -28,7 +29,8 @@ from perdure_emulator.authorizer import Authorizer, Denied
 from perdure_emulator.declared import Template
 from perdure_emulator.front import Bucket, Pages
 from perdure_emulator.issuer import Issuer
-from perdure_emulator.sandboxes import Runs, TimedOut, request_id
+from perdure_emulator.runtime_api import Died
+from perdure_emulator.sandboxes import Runs, Throttled, TimedOut, request_id
 from perdure_emulator.sqs import TARGET, Sqs
 
 Message = MutableMapping[str, Any]
@@ -122,13 +124,14 @@ class Gateway:
     ) -> dict[str, Any]:
         seconds_max = min(SECONDS_MAX, sandbox.function.timeout_seconds)
         try:
-            return await sandbox.invoke(event, seconds_max=seconds_max)
-        except TimedOut:
-            return problem(_timed_out(method, seconds_max)).event()
+            return _an_answer(await sandbox.invoke(event, seconds_max=seconds_max))
         except asyncio.CancelledError:
             # The server stops and waits for this request no longer; whoever asked is told.
             return problem(_late(method, "an answer before the server stopped")).event()
         except Exception as error:  # noqa: BLE001  # API Gateway answers for any failed function
+            told = _told(error, sandbox, method, seconds_max)
+            if told is not None:
+                return problem(told).event()
             click.echo(f"perdure: {sandbox.function.name} failed: {error!r}", err=True)
             return internal().event()
 
@@ -145,14 +148,36 @@ class Gateway:
         return Answer(200, to_json(found)).event()
 
 
-def _timed_out(method: str, seconds: float) -> PerdureError:
-    return _late(method, f"an answer within {seconds:.0f} s")
+def _an_answer(reply: Any) -> dict[str, Any]:
+    """Return a reply that answers HTTP. Raises TypeError for any other."""
+    if isinstance(reply, dict) and "statusCode" in reply:
+        return reply
+    raise TypeError("expected a reply with a statusCode")
 
 
-def _late(method: str, expected: str) -> PerdureError:
-    # The function goes on: what it was asked to change it may still change.
+def _told(error: Exception, sandbox: Runs, method: str, seconds_max: float) -> PerdureError | None:
+    """Return what a caller is told of a function that gave no reply; None if it is its own fault."""
+    within = f"within {seconds_max:.0f} s"
+    match error:
+        case TimedOut():
+            return _late(method, f"an answer {within}")
+        case Throttled():
+            expected = f"{sandbox.function.name} to have a process free {within}"
+            return Contended(expected=expected, found="none")
+        case Died(has_begun=True):
+            return _late(method, "an answer", str(error))
+        case Died():
+            return StoreUnavailable(expected="an answer", found=str(error))
+        case PerdureError():
+            return error
+        case _:
+            return None
+
+
+def _late(method: str, expected: str, found: str = "none") -> PerdureError:
+    # The function may go on: what it was asked to change it may have changed, or still change.
     kind = StoreUnavailable if method == "GET" else OutcomeUnknown
-    return kind(expected=expected, found="none")
+    return kind(expected=expected, found=found)
 
 
 def _check_local(headers: Mapping[str, str], pages: Pages) -> None:

@@ -33,6 +33,10 @@ class TimedOut(Exception):
     """A function took longer than its template allows."""
 
 
+class Throttled(Exception):
+    """A function had as many events in hand as it may have; this one was not begun."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """Lambda's context object."""
@@ -101,7 +105,7 @@ class InThread:
 
     async def open(self) -> None:
         # By the first event: Arrow takes its time, and the storage is opened beside it anyway.
-        _check_file(self.function)
+        check_file(self.function)
 
     async def invoke(self, event: Mapping[str, Any], *, seconds_max: float) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
@@ -137,7 +141,7 @@ def placed(function: Function) -> Runs:
 
 def loaded(function: Function) -> ModuleType:
     """Import a handler file by its path. Raises InvalidValue."""
-    _check_file(function)
+    check_file(function)
     name = f"perdure_function_{function.folder}"
     spec = importlib.util.spec_from_file_location(name, function.file)
     assert spec is not None, "a file that ends in .py has a loader"
@@ -147,7 +151,8 @@ def loaded(function: Function) -> ModuleType:
     return module
 
 
-def _check_file(function: Function) -> None:
+def check_file(function: Function) -> None:
+    """Raise InvalidValue for a function without its handler file."""
     if not function.file.is_file():
         raise InvalidValue(expected=f"a handler file {function.file}", found="none")
 

@@ -91,7 +91,7 @@ async def _follow(
     clock: Clock,
     pause: Callable[[float], Awaitable[None]],
 ) -> None:
-    due = schedule.expression.after(clock.now())
+    due = schedule.expression.after(clock.start)
     while due is not None:
         while (seconds := clock.seconds_until(due)) > 0:
             await pause(seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -110,7 +111,14 @@ def _functions(document: Document, root: Path) -> Iterator[Function]:
                 sources=tuple(_sources(document, events)),
                 memory_mb=int(document.resolve(properties.get("MemorySize", MEMORY_MB))),
                 environment=_environment(document, shared, resource["Properties"]),
+                concurrency=_concurrency(document, properties),
             )
+
+
+def _concurrency(document: Document, properties: Mapping[str, Any]) -> int | None:
+    name = "ReservedConcurrentExecutions"
+    found = document.resolve({each: properties[each] for each in properties if each == name})
+    return int(found[name]) if name in found else None
 
 
 def _environment(
@@ -120,10 +128,10 @@ def _environment(
     found: dict[str, str] = {}
     for properties in (shared, own):
         for name, value in properties.get("Environment", {}).get("Variables", {}).items():
-            try:
-                found[name] = _text(document.resolve(value))
-            except Unresolved:
-                found.pop(name, None)
+            found.pop(name, None)
+            with contextlib.suppress(Unresolved):
+                resolved = document.resolve({name: value})
+                found |= {key: _text(each) for key, each in resolved.items()}
     return found
 
 

@@ -30,9 +30,14 @@ def inside(variables: Mapping[str, str]) -> Iterator[None]:
 
 def apply(variables: Mapping[str, str]) -> None:
     """Let this context see a function's variables for good: a thread of its own does."""
+    install()
+    _OF_THE_FUNCTION.set(variables)
+
+
+def install() -> None:
+    """Let `os.environ` answer by context; before anybody keeps the one that does not, as boto3 does."""
     if not isinstance(os.environ, _ByContext):
         os.environ = _ByContext(os.environ)  # noqa: B003  # the same variables stay behind it
-    _OF_THE_FUNCTION.set(variables)
 
 
 def effective(declared: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:

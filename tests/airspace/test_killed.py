@@ -100,10 +100,10 @@ async def test_kill_9_in_the_middle_of_the_day_loses_nothing_and_repeats_nothing
     assert max(each.epoch for each in manifests) > min(each.epoch for each in manifests)
 
 
-async def every_manifest(storage, world):
+async def every_manifest(storage, world, to_tick=1_499):
     ref = storage.worlds.ref(world.world_id)
     found = []
-    while len(found) < 1_500:
-        reading = FindManifests(ref.partition, Tick(len(found)), Tick(1_499))
+    while len(found) <= to_tick:
+        reading = FindManifests(ref.partition, Tick(len(found)), Tick(to_tick))
         found += await storage.ticker.means.authority.execute(reading)
     return found

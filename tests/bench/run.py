@@ -11,6 +11,7 @@ from typing import Any
 from tests.bench import (
     admission,
     batches,
+    functions,
     history,
     imports,
     landing,
@@ -33,6 +34,7 @@ CASES: dict[str, Callable[[Bench], Coroutine[Any, Any, list[Figure]]]] = {
     "history": history.measure,
     "landing": landing.measure,
     "imports": imports.measure,
+    "functions": functions.measure,
     "units": units.measure,
 }
 

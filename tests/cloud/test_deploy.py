@@ -22,7 +22,6 @@ from tests.support.deployed import (
     cloud,
     deployed,
     packaged,
-    without_policy,
 )
 
 from airspace.client import HttpClient

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,20 +58,23 @@ def bearer(root: Path, role: str, actor: str = "ann", **changed: Any) -> dict[st
 
 
 @contextmanager
-def deployed(root: Path, *options: str) -> Iterator[Deployment]:
-    """Run an emulator on a free port."""
-    with subprocess.Popen(
-        [*COMMAND, "--root", str(root), "--port", "0", *options],
-        cwd=ROOT,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+def deployed(root: Path, *options: str, log: Path | None = None) -> Iterator[Deployment]:
+    """Run an emulator on a free port; what fills more than a pipe on its way needs a log."""
+    with (
+        nullcontext(subprocess.PIPE) if log is None else log.open("w") as errors,
+        subprocess.Popen(
+            [*COMMAND, "--root", str(root), "--port", "0", *options],
+            cwd=ROOT,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as process,
+    ):
         try:
             said = process.stdout.readline() + process.stdout.readline()
             found = ADDRESS.search(said)
-            assert found, said + process.stderr.read()
+            assert found, said + (process.stderr.read() if log is None else log.read_text())
             with httpx.Client(
                 base_url=found[1],
                 headers=bearer(root, "admin"),

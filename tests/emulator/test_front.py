@@ -20,19 +20,22 @@ from perdure_emulator.template import read
 TEMPLATE = read(ROOT / "template.yaml")
 
 
-class Function:
-    """A function that answers 200, or none in time; keeps what it was asked."""
+GOOD = {"statusCode": 200, "headers": {}, "body": "{}"}
 
-    def __init__(self, function, *, late=False):
+
+class Function:
+    """A function that answers 200, or does what it is told to; keeps what it was asked."""
+
+    def __init__(self, function, *, raises=None, replies=GOOD):
         self.function = function
-        self.late = late
+        self.raises, self.replies = raises, replies
         self.asked: list[Mapping[str, Any]] = []
 
     async def invoke(self, event, *, seconds_max):
         self.asked.append(event)
-        if self.late:
-            raise TimedOut(self.function.name)
-        return {"statusCode": 200, "headers": {}, "body": "{}"}
+        if self.raises is not None:
+            raise self.raises
+        return self.replies
 
 
 SMALL_TEMPLATE = """
@@ -56,13 +59,18 @@ def token(**changed):
     return ISSUER.token(**{**given, "now_seconds": int(time.time()), **changed})
 
 
-def asked(method, path, *, late=False, authorization=None, template=TEMPLATE, **headers):
+def asked(
+    method, path, *, raises=None, replies=GOOD, authorization=None, template=TEMPLATE, **headers
+):
     """The answer of a gateway, and the events that reached its functions."""
     if authorization is None:
         authorization = f"Bearer {token()}"
     if authorization:
         headers["authorization"] = authorization
-    functions = {name: Function(each, late=late) for name, each in template.functions.items()}
+    functions = {
+        name: Function(each, raises=raises, replies=replies)
+        for name, each in template.functions.items()
+    }
 
     async def send():
         front = httpx.ASGITransport(Gateway(template, functions, ISSUER))
@@ -85,7 +93,7 @@ def asked(method, path, *, late=False, authorization=None, template=TEMPLATE, **
     ],
 )
 def test_what_is_not_answered_in_time_is_unknown_if_it_may_change_anything(method, path, code):
-    reply, _ = asked(method, path, late=True)
+    reply, _ = asked(method, path, raises=TimedOut("late"))
 
     assert (reply.status_code, reply.json()["code"]) == (503, code)
     assert reply.headers["retry-after"] == "1"

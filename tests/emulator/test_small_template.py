@@ -25,6 +25,7 @@ Resources:
     Type: AWS::Serverless::Function
     Properties:
       CodeUri: caller
+      Timeout: 60
       Environment: { Variables: { QUEUE: !Ref Due, WHOSE: caller } }
       Events:
         Once: { Type: ScheduleV2, Properties: { ScheduleExpression: "at(2030-01-01T00:00:30)" } }

@@ -1,0 +1,107 @@
+"""The sample events beside the functions are answered by the very files they lie beside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+from tests.emulator.deployment import ROOT
+from tests.emulator.serving import ISSUER, served
+
+from perdure.api.settings import local
+from perdure.api.wiring import made
+from perdure_emulator.declared import Template
+from perdure_emulator.gateway import Gateway
+from perdure_emulator.queue_local import LocalQueues
+from perdure_emulator.sandboxes import InThread
+from perdure_emulator.template import read
+
+pytestmark = pytest.mark.cloud
+
+FOLDERS = sorted(path.parent for path in (ROOT / "functions").glob("*/app.py"))
+EVENTS = sorted((ROOT / "functions").glob("*/events/*.json"))
+SECONDS_MAX = 60
+
+HARBOUR = {"name": "harbour", "world_id": "harbour"}
+
+
+class Functions:
+    """Every function of the project's template, over one storage and one queue."""
+
+    def __init__(self, template: Template, environment: dict[str, str]):
+        self.placed = {
+            each.folder: InThread(replace(each, environment={**each.environment, **environment}))
+            for each in template.functions.values()
+        }
+
+    def answer(self, folder, event):
+        return asyncio.run(self.placed[folder].invoke(event, seconds_max=SECONDS_MAX))
+
+    def close(self):
+        for each in self.placed.values():
+            asyncio.run(each.close())
+
+
+@pytest.fixture(scope="module")
+def functions(tmp_path_factory):
+    chosen = made(local(tmp_path_factory.mktemp("samples") / "root", app="airspace.app:app"))
+    queues = LocalQueues(read(ROOT / "template.yaml").queues, "")
+    with served(lambda _: Gateway(Template({}, ()), {}, ISSUER, queues.sqs)) as address:
+        template = read(ROOT / "template.yaml", address=address)
+        given = {**chosen.environment(), **queues.environment(), "AWS_ENDPOINT_URL_SQS": address}
+        opened = Functions(template, given)
+        create = sample("api", "create-world")
+        reply = opened.answer("api", {**create, "body": json.dumps(HARBOUR)})
+        assert reply["statusCode"] == 201, reply
+        assert opened.answer("tick", sample("tick", "tick-world"))["statusCode"] == 200
+        yield opened
+        opened.close()
+
+
+def sample(folder, name):
+    return json.loads((ROOT / "functions" / folder / "events" / f"{name}.json").read_text())
+
+
+@pytest.mark.parametrize("path", EVENTS, ids=lambda path: f"{path.parts[-3]}-{path.stem}")
+def test_sample_event_is_answered_by_its_function(functions, path):
+    event = json.loads(path.read_text())
+
+    reply = functions.answer(path.parts[-3], event)
+
+    if "requestContext" in event:
+        assert 200 <= reply["statusCode"] < 300, reply
+    elif "Records" in event:
+        assert reply == {"batchItemFailures": []}
+    else:
+        assert not reply.get("failed"), reply
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_every_function_has_a_sample_of_each_kind_of_event_that_its_template_gives_it(folder):
+    template = read(ROOT / "template.yaml")
+    (function,) = [each for each in template.functions.values() if each.folder == folder.name]
+    samples = [json.loads(path.read_text()) for path in (folder / "events").glob("*.json")]
+
+    assert samples
+    asked = any("requestContext" in each for each in samples)
+    assert asked == any(each.function == function.name for each in template.routes)
+    assert any("Records" in each for each in samples) == bool(function.sources)
+    scheduled = any(each.get("source") == "aws.scheduler" for each in samples)
+    assert scheduled == bool(function.schedules)
+
+
+def test_queue_of_the_sample_is_the_one_that_the_template_declares():
+    (record,) = sample("tick", "due-worlds")["Records"]
+
+    declared = read(ROOT / "template.yaml").queues["Ticks"]
+    assert record["eventSourceARN"].endswith(f":{declared.name}")
+
+
+def test_event_of_a_queue_that_the_template_does_not_declare_is_refused(functions):
+    event = sample("tick", "due-worlds")
+    event["Records"][0]["eventSourceARN"] = "arn:aws:sqs:us-east-1:000000000000:stranger.fifo"
+
+    with pytest.raises(Exception, match="not_permitted"):
+        functions.answer("tick", event)
