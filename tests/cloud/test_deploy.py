@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from tests.support.deployed import (
     cloud,
     deployed,
     packaged,
+    without_policy,
 )
 
 from airspace.client import HttpClient
@@ -140,11 +142,14 @@ def test_a_role_without_the_right_is_refused(stack, pool):
 def test_a_body_that_names_a_tenant_is_refused(admin):
     answer = admin.post("/v1/worlds", json={"name": "mine", "tenant": "theirs"})
 
-    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_value")
+    assert (answer.status_code, answer.json()["code"]) == (400, "unknown_field")
 
 
-@pytest.mark.parametrize("function", ["ApiFunction", "DispatchFunction", "TickFunction"])
-@pytest.mark.parametrize("event", [{}, {"Records": []}, ["an event"]])
+# What fails costs the stand-in a process, so each function is asked once.
+@pytest.mark.parametrize(
+    ("function", "event"),
+    [("ApiFunction", {}), ("DispatchFunction", {"Records": []}), ("QueryFunction", ["an event"])],
+)
 def test_an_event_that_makes_no_sense_fails(stack, function, event):
     with pytest.raises(FunctionFailed, match="malformed_event"):
         stack.invoke(function, event)
@@ -203,6 +208,49 @@ def test_the_day_comes_true_by_schedule_and_queue_and_lands_through_glue(stack, 
             params={"components": "Position", "tick": tick_at(at), "where": "is_active = true"},
         )
         assert len(answer.json()["rows"]) == TRUTH[at], answer.text[:500]
+
+
+def test_a_poison_message_ends_among_the_dead_letters(stack, place):
+    sqs = place.client("sqs")
+    queue, dead = stack.resources["Ticks"], stack.resources["TicksDead"]
+    told = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["RedrivePolicy"])
+    rule = json.loads(told["Attributes"]["RedrivePolicy"])
+    # The tries that the template allows take minutes.
+    once = {"RedrivePolicy": json.dumps({**rule, "maxReceiveCount": 1})}
+    sqs.set_queue_attributes(QueueUrl=queue, Attributes=once)
+
+    sqs.send_message(
+        QueueUrl=queue,
+        MessageBody="poison",
+        MessageGroupId="nobody",
+        MessageDeduplicationId="poison",
+    )
+    letters = until(lambda: sqs.receive_message(QueueUrl=dead).get("Messages"), 120)
+    sqs.set_queue_attributes(QueueUrl=queue, Attributes={"RedrivePolicy": json.dumps(rule)})
+
+    assert rule["deadLetterTargetArn"].endswith(dead.rpartition("/")[2])
+    assert [letter["Body"] for letter in letters] == ["poison"]
+
+
+def test_without_one_permission_a_world_stands_still_until_it_is_given_back(
+    stack, admin, place, template, parameters
+):
+    deployed(place, without_policy(template, "TicksSend", "DispatchRole"), parameters)
+    world = {"name": "still", "world_id": "still", "every": "1s"}
+    made = admin.post("/v1/worlds", json=world)
+    time.sleep(1.1)
+    with pytest.raises(FunctionFailed, match="store_unavailable"):
+        stack.invoke("DispatchFunction", SCHEDULED)
+    told = stack.logs("DispatchFunction")
+    still = published(admin, "/v1/worlds/still")
+    deployed(place, template, parameters)
+    stack.invoke("DispatchFunction", SCHEDULED)
+    ticked = until(lambda: published(admin, "/v1/worlds/still") >= 0, 120)
+
+    assert made.status_code == 201
+    assert '"cause":"AccessDenied"' in told
+    assert still == -1
+    assert ticked
 
 
 def counted(place: Cloud, stack: Stack) -> Counter[int]:

@@ -8,6 +8,7 @@ import logging
 import traceback
 
 import pytest
+from botocore.exceptions import ClientError
 from tests.api.rig import bearer, spawn
 from tests.cloud.looked_on import SCHEDULED
 
@@ -254,3 +255,32 @@ def test_failure_of_what_nobody_waits_for_reaches_lambda_as_a_code_and_nothing_m
     assert str(failed.value) == code
     assert SECRET not in printed
     assert SECRET not in looked.told()[2]
+
+
+def denied():
+    """Fail as a store does that AWS denies something."""
+    said = {"Error": {"Code": "AccessDenied", "Message": SECRET}}
+    error = ClientError(said, "PutObject")
+    raise StoreUnavailable(expected="to put", found=str(error)) from error
+
+
+def test_what_aws_has_refused_is_told_by_the_code_of_aws(looked_on):
+    async def work(ports, remaining_ms):
+        denied()
+
+    looked = looked_on(scheduled=work)
+
+    with pytest.raises(InvocationFailed):
+        looked.gets(SCHEDULED)
+
+    lines, _, printed = looked.told()
+    assert (lines[-1]["code"], lines[-1]["cause"]) == ("store_unavailable", "AccessDenied")
+    assert SECRET not in printed
+
+
+def test_refusal_that_is_not_of_aws_has_no_cause(api):
+    api.asks("GET", "/v1/worlds/nowhere")
+
+    line = api.line()
+    assert line["code"] == "not_found"
+    assert "cause" not in line

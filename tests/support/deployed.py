@@ -29,6 +29,9 @@ CODE = {
     "AWS::Serverless::Function": "CodeUri",
     "AWS::Serverless::LayerVersion": "ContentUri",
 }
+FOR_TLS_ONLY = {"AWS::S3::BucketPolicy", "AWS::SQS::QueuePolicy"}
+DATABASE_AS_TABLE = "arn:${AWS::Partition}:glue:${AWS::Region}:${AWS::AccountId}:table/${Tables}"
+IN_BATCHES = {"sqs:SendMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"}
 FIRST_REQUEST_SECONDS_MAX = 120
 
 
@@ -125,6 +128,7 @@ def packaged(place: Cloud, template: Path) -> Path:
     target = template.with_name("packaged.yaml")
     options = ("--template-file", template, "--output-template-file", target, "--resolve-s3")
     place.sam("package", *options, cwd=template.parent)
+    _for_the_stand_in(target)
     return target
 
 
@@ -135,7 +139,7 @@ def deployed(
     place.sam(
         "deploy",
         *("--template-file", template, "--stack-name", name, "--region", REGION),
-        *("--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--no-progressbar"),
+        *("--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--resolve-s3"),
         *("--parameter-overrides", *(f"{key}={value}" for key, value in parameters.items())),
         cwd=template.parent,
     )
@@ -149,17 +153,7 @@ def deployed(
         for each in page["StackResourceSummaries"]
     }
     outputs = {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
-    _let_plain_http_in(place, resources)
     return Stack(place, name, outputs, resources)
-
-
-def _let_plain_http_in(place: Cloud, resources: Mapping[str, str]) -> None:
-    """Take back that bucket and queues are for TLS only: the stand-in heeds it, and has no TLS."""
-    place.client("s3").delete_bucket_policy(Bucket=resources["Lake"])
-    for queue in ("Ticks", "TicksDead"):
-        place.client("sqs").set_queue_attributes(
-            QueueUrl=resources[queue], Attributes={"Policy": ""}
-        )
 
 
 @dataclass
@@ -276,6 +270,30 @@ def without_policy(template: Path, policy: str, role: str) -> Path:
     target = template.with_name(f"without-{policy}-{role}.yaml")
     target.write_text(yaml.safe_dump(text, sort_keys=False), encoding="utf-8")
     return target
+
+
+def _for_the_stand_in(template: Path) -> None:
+    """Change what is right on AWS and cannot be on the stand-in, and nothing else.
+
+    It heeds that bucket and queues are for TLS only, and speaks no TLS. It asks for
+    permissions of batches by names that AWS does not know: there, `sqs:SendMessage` is for both.
+    It takes the database that `glue:GetDatabase` names for a table.
+    """
+    text = yaml.safe_load(template.read_text(encoding="utf-8"))
+    resources = text["Resources"]
+    for name in [name for name, each in resources.items() if each["Type"] in FOR_TLS_ONLY]:
+        (statement,) = resources.pop(name)["Properties"]["PolicyDocument"]["Statement"]
+        assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}, name
+    for each in resources.values():
+        if each["Type"] == "AWS::IAM::ManagedPolicy":
+            for statement in each["Properties"]["PolicyDocument"]["Statement"]:
+                given = statement["Action"]
+                listed = [given] if isinstance(given, str) else given
+                batches = [f"{action}Batch" for action in listed if action in IN_BATCHES]
+                statement["Action"] = [*listed, *batches]
+                if "glue:GetDatabase" in listed:
+                    statement["Resource"].append({"Fn::Sub": DATABASE_AS_TABLE})
+    template.write_text(yaml.safe_dump(text, sort_keys=False), encoding="utf-8")
 
 
 def _zip_code(template: Path) -> None:

@@ -16,6 +16,9 @@ CORRELATION: Final = "x-correlation-id"
 ATTRIBUTE: Final = "correlation"
 """Attribute of queue messages: the correlation id of what sent them."""
 
+CAUSES_MAX: Final = 8
+"""Errors behind an error that are looked at."""
+
 _SHAPE: Final = re.compile(r"[A-Za-z0-9._:=+-]{1,64}", re.ASCII)
 
 
@@ -32,6 +35,8 @@ class Invocation:
     role: str | None = None
     status: int | None = None
     code: str | None = None
+    cause: str | None = None
+    """What AWS called it, as AccessDenied, if it was AWS that refused."""
     may_change: bool = False
     """What it asks for has begun, and is no reading."""
     batch_id: str | None = None
@@ -47,6 +52,7 @@ class Invocation:
             "role": self.role,
             "status": self.status,
             "code": self.code,
+            "cause": self.cause,
         }
         return {name: value for name, value in known.items() if value is not None}
 
@@ -85,6 +91,23 @@ def correlation_of_message(record: Any, request_id: str) -> str:
     carried = attributes.get(ATTRIBUTE) if isinstance(attributes, Mapping) else None
     said = carried.get("stringValue") if isinstance(carried, Mapping) else None
     return _shaped(said) or _shaped(record.get("messageId")) or request_id
+
+
+def cause_of(error: BaseException) -> str | None:
+    """Return AWS's own code for what is behind an error, None if AWS has refused nothing.
+
+    Codes are AWS's words and say what its text does, without what was sent.
+    """
+    behind: BaseException | None = error
+    for _ in range(CAUSES_MAX):
+        if behind is None:
+            return None
+        response = getattr(behind, "response", None)
+        said = response.get("Error") if isinstance(response, Mapping) else None
+        if isinstance(said, Mapping):
+            return _shaped(said.get("Code"))
+        behind = behind.__cause__ or behind.__context__
+    return None
 
 
 def _shaped(said: object) -> str | None:

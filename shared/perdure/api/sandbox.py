@@ -13,7 +13,7 @@ from perdure.api.access import TRUSTED, principal
 from perdure.api.deadlines import HTTP_MS_MAX, TimeUp, last_ms, within
 from perdure.api.events import check_http, kind_of
 from perdure.api.gateway import REPLY_BYTES_MAX, Answer, LambdaContext, Request
-from perdure.api.invocation import CORRELATION, Invocation
+from perdure.api.invocation import CORRELATION, Invocation, cause_of
 from perdure.api.problems import INTERNAL, internal, problem
 from perdure.api.queue import Handed
 from perdure.api.routing import Route, Router
@@ -198,7 +198,7 @@ class Sandbox(Generic[P]):
     def _refusal(
         self, error: PerdureError, seen: Invocation, *, status: HTTPStatus | None = None
     ) -> dict[str, Any]:
-        seen.code = error.code
+        seen.code, seen.cause = error.code, cause_of(error)
         return problem(error, status=status, correlation=seen.correlation).event()
 
     async def _routed(
@@ -238,7 +238,7 @@ class Sandbox(Generic[P]):
         if isinstance(error, TimeUp):
             seen.code = OutcomeUnknown.code
         elif isinstance(error, PerdureError):
-            seen.code = error.code
+            seen.code, seen.cause = error.code, cause_of(error)
         else:
             seen.code = INTERNAL
             self._watch.unforeseen(error)
