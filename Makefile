@@ -58,6 +58,12 @@ reference: setup ## Check that docs/reference says what the code says
 template: setup ## Check template.yaml with sam and cfn-lint
 	@SAM_CLI_TELEMETRY=0 .venv-sam/bin/sam validate --lint --template template.yaml --region eu-central-1
 	@.venv-sam/bin/cfn-lint template.yaml
+	@scripts/dashboard --check
+
+.PHONY: review
+review: ## Check template.yaml with checkov
+	@scripts/setup checkov
+	@.venv-checkov/bin/checkov --config-file infra/checkov.yaml
 
 ##@ Changes
 
@@ -66,6 +72,7 @@ format: setup ## Put lines into shape and rewrite docs/reference
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
 	@$(BIN)/python scripts/reference
+	@$(BIN)/python scripts/dashboard
 
 # Pins are compiled for every Python that is supported, one version of each package for all of them
 # so that a check says the same everywhere; those of deployed functions are compiled for theirs.
@@ -81,7 +88,9 @@ pins: setup ## Compile requirements/*.txt anew from pyproject.toml
 	@$(COMPILE) $(EVERY_PYTHON) pyproject.toml --group build -o requirements/runtime.txt
 	@$(COMPILE) $(EVERY_PYTHON) pyproject.toml --group build --group dev -c requirements/runtime.txt -o requirements/test.txt
 	@$(COMPILE) $(EVERY_PYTHON) --group ministack -o requirements/ministack.txt
+	@$(COMPILE) $(EVERY_PYTHON) --group seaweedfs -o requirements/seaweedfs.txt
 	@$(COMPILE) $(EVERY_PYTHON) --group sam -o requirements/sam.txt
+	@$(COMPILE) $(EVERY_PYTHON) --group checkov -o requirements/checkov.txt
 	@$(COMPILE) $(DEPLOYED) $(BROUGHT) --group thin -c requirements/runtime.txt -o requirements/thin.txt
 	@$(COMPILE) $(DEPLOYED) --group thin --group lake -c requirements/runtime.txt -o requirements/lake.txt
 
@@ -97,9 +106,14 @@ build: setup ## Build all functions into .aws-sam, for ARCHITECTURE=arm64 or x86
 export ARCHITECTURE ?= arm64
 export PYTHON_VERSION ?= 3.13
 MACHINE := $(if $(filter arm64,$(ARCHITECTURE)),aarch64,x86_64)
-PIP_FOR_LAMBDA = $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile --no-deps \
+# uv does in a second what takes pip ten.
+PIP_FOR_LAMBDA = $(if $(wildcard $(BIN)/uv),$(UV_FOR_LAMBDA),$(BIN)/python -m pip install -qq \
+  --disable-pip-version-check --no-compile --no-deps \
   --implementation cp --python-version $(PYTHON_VERSION) --only-binary=:all: \
-  --platform manylinux_2_28_$(MACHINE) --platform manylinux2014_$(MACHINE) --target
+  --platform manylinux_2_28_$(MACHINE) --platform manylinux2014_$(MACHINE) --target)
+UV_FOR_LAMBDA = UV_PYTHON_DOWNLOADS=never UV_SYSTEM_CERTS=true $(BIN)/uv pip install --quiet \
+  --no-deps --python-version $(PYTHON_VERSION) --only-binary :all: --link-mode copy \
+  --python-platform $(MACHINE)-manylinux_2_28 --target
 
 define code # folder of the function
 	cp -R shared/perdure shared/airspace functions/$(1)/. "$(ARTIFACTS_DIR)"

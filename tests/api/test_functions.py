@@ -352,8 +352,7 @@ def told_lags(capsys) -> dict[str, list[float]]:
     """Read the metrics that were printed."""
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     lines = [each for each in printed if "consumer" in each]
-    for (measured,) in [each["_aws"]["CloudWatchMetrics"] for each in lines]:
-        assert (measured["Namespace"], measured["Dimensions"]) == ("perdure", [["consumer"]])
+    assert all('"Dimensions": [["consumer"]]' in json.dumps(each) for each in lines)
     return {each["consumer"]: each["consumer_lag"] for each in lines}
 
 

@@ -7,14 +7,14 @@ import asyncio
 import pytest
 from infra import prices
 from tests.cloud import costs
-from tests.cloud.costs import Cost
+from tests.cloud.costs_page import Cost, page
 
 pytestmark = pytest.mark.cloud
 
 
 def test_the_page_says_what_each_operation_costs(aws):
     """If this fails, see whether it may cost that; then `python -m tests.cloud.costs` writes it."""
-    found = costs.page(asyncio.run(costs.counted(aws)))
+    found = page(asyncio.run(costs.counted(aws)))
 
     assert found.splitlines() == costs.PAGE.read_text(encoding="utf-8").splitlines()
 

@@ -11,7 +11,6 @@ import yaml
 from tests.api.rig import spawn
 from tests.api.test_functions import Functions
 from tests.cloud.looked_on import SCHEDULED
-from tests.house.test_template import Loader
 
 from perdure.api.measures import METRICS, Measures, tell
 from perdure.api.watch import InvocationFailed
@@ -196,6 +195,21 @@ def test_metric_of_no_known_name_or_dimension_is_an_error_at_once():
         Measures().add("ticks", world="w")
 
 
+class Loader(yaml.SafeLoader):
+    """Reads CloudFormation's short forms as their argument."""
+
+
+def _argument(loader, _, node):
+    if isinstance(node, yaml.ScalarNode):
+        return loader.construct_scalar(node)
+    if isinstance(node, yaml.SequenceNode):
+        return loader.construct_sequence(node, deep=True)
+    return loader.construct_mapping(node, deep=True)
+
+
+Loader.add_multi_constructor("!", _argument)
+
+
 def own_metrics(node):
     """Yield (name, dimensions) of the metrics under ``node`` that are in the stack's namespace."""
     if isinstance(node, dict):
@@ -210,6 +224,7 @@ def own_metrics(node):
 def widget_metrics(text):
     """Yield the names of a dashboard's metrics that are in the stack's namespace."""
     yield from re.findall(r'\[\s*"perdure/[^"]*"\s*,\s*"(\w+)"', text)
+    yield from re.findall(r"perdure/[^\n]*?MetricName=\W*(\w+)", text)
 
 
 def test_every_metric_of_an_alarm_or_dashboard_is_one_that_a_function_tells():

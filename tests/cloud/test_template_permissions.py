@@ -10,7 +10,7 @@ from tests.cloud.rendered import functions, listed, of_type, statements
 from tests.house.sources import ROOT
 
 from perdure.authority.packing import Pointer
-from perdure.kernel.ids import StorageId, Token, WorldId, short_hash
+from perdure.kernel.ids import StorageId, Tick, Token, WorldId, short_hash
 from perdure.kernel.places import (
     LANES,
     WorldRef,
@@ -18,12 +18,13 @@ from perdure.kernel.places import (
     quota_partition,
     wake_partition,
 )
+from perdure.kernel.records import manifest_key
 
 pytestmark = pytest.mark.cloud
 
 STORAGE = StorageId("s3://bucket#perdure#dynamodb")
 REF = WorldRef(STORAGE, WorldId("w"))
-MANIFEST = f"m{REF.partition[1:]}"
+MANIFEST = manifest_key(REF.partition, Tick(0)).partition
 ROLES = {name: f"{name.title()}Role" for name in functions()}
 
 PERMISSIONS = {
@@ -234,6 +235,10 @@ def put(role: Role, key: str, *, enclosed: bool) -> bool:
     if enclosed:
         keys["dynamodb__EnclosingOperation"] = ["TransactWriteItems"]
     return role.may("dynamodb:PutItem", "Authority", **keys)
+
+
+def test_manifests_are_in_a_partition_of_their_own():
+    assert MANIFEST.startswith("m/")
 
 
 def test_a_manifest_is_written_inside_of_a_transaction_only():

@@ -25,7 +25,7 @@ HOME = ROOT / ".venv-ministack"
 
 
 @contextlib.contextmanager
-def ministack(log: Path) -> Iterator[str]:
+def ministack(log: Path, **variables: str) -> Iterator[str]:
     """Run a server for this process and yield its address; install it if that was not done."""
     program = _installed()
     port = free_port()
@@ -40,6 +40,7 @@ def ministack(log: Path) -> Iterator[str]:
         "IOT_MTLS_ENABLED": "0",
         "SFTP_ENABLED": "0",
         "LOG_LEVEL": "WARNING",
+        **variables,
     }
     with log.open("wb") as output:
         server = subprocess.Popen(

@@ -76,7 +76,11 @@ class Leg(BaseHTTPRequestHandler):
         body = self._body()
         asked = Asked(self.command, self.path, self.headers.get("X-Amz-Target", ""), body)
         fault = self.server.wire.planned(asked)
-        answer = self._asked(body) if fault is None or fault.arrives else None
+        try:
+            answer = self._asked(body) if fault is None or fault.arrives else None
+        except OSError:  # nobody is there
+            self.close_connection = True
+            return
         if fault is None:
             assert answer is not None
             self._answered(*answer)

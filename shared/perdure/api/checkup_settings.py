@@ -17,7 +17,7 @@ from perdure.kernel.ids import short_hash
 from perdure.runtime.app import load_app
 
 BEARER: Final = "PERDURE_TOKEN"
-TICKS: Final = "PERDURE_TICKS"
+TICKS: Final = said.TICKS
 TABLES: Final = "PERDURE_TABLES"
 ENDPOINT: Final = said.ENDPOINT
 

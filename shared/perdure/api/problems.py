@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -103,10 +103,29 @@ def internal(*, correlation: str = "") -> Answer:
 
 def status_of(error: PerdureError) -> HTTPStatus:
     """Return the HTTP status of an error."""
-    for kind in type(error).__mro__:
-        if kind in _STATUS:
-            return _STATUS[kind]
+    return status_of_kind(type(error))
+
+
+def status_of_kind(kind: type[PerdureError]) -> HTTPStatus:
+    """Return the HTTP status of a kind of error: its own, or that of the nearest above it."""
+    for each in kind.__mro__:
+        if each in _STATUS:
+            return _STATUS[each]
     return HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def codes_of(status: HTTPStatus) -> list[str]:
+    """Return the codes of all errors that are answered with a status."""
+    codes = {kind.code for kind in _kinds(PerdureError) if status_of_kind(kind) == status}
+    if status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        codes.add(INTERNAL)
+    return sorted(codes)
+
+
+def _kinds(of: type[PerdureError]) -> Iterator[type[PerdureError]]:
+    for kind in of.__subclasses__():
+        yield kind
+        yield from _kinds(kind)
 
 
 def _members(code: str, status: HTTPStatus, detail: str, correlation: str) -> dict[str, Any]:

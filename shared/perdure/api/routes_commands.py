@@ -23,6 +23,7 @@ IDEMPOTENCY_KEY: Final = "idempotency-key"
     operation="submit_commands",
     reply=models.Submitted,
     status=202,
+    key="optional",
 )
 async def submit_commands(
     api: Api, world: str, body: models.SubmitCommands, request: Request
@@ -93,6 +94,7 @@ async def cancel_command(api: Api, world: str, command: str, request: Request) -
     "/v1/worlds/<world>/commands",
     operation="cancel_all_commands",
     reply=models.CancelledAll,
+    key="required",
 )
 async def cancel_commands(api: Api, world: str, request: Request) -> dict[str, Any]:
     """Cancel every command that is open now. Needs an Idempotency-Key."""

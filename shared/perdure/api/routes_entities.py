@@ -24,7 +24,13 @@ _NUMBER: Final = re.compile(r"\d{1,19}", re.ASCII)
 _PLACE: Final = re.compile(r"(\d{1,15}) (\d{1,15})", re.ASCII)
 
 
-@route("GET", "/v1/worlds/<world>/entities", operation="query_components", reply=models.Rows)
+@route(
+    "GET",
+    "/v1/worlds/<world>/entities",
+    operation="query_components",
+    reply=models.Rows,
+    also=(STREAM,),
+)
 async def read_entities(
     ports: QueryPorts, world: str, query: models.Entities, request: Request
 ) -> Answer:

@@ -13,7 +13,9 @@ from perdure.api.routes_commands import IDEMPOTENCY_KEY
 from perdure.api.routing import Route, route
 
 
-@route("POST", "/v1/worlds/<world>/tick", operation="run_ticks", reply=models.Ticked)
+@route(
+    "POST", "/v1/worlds/<world>/tick", operation="run_ticks", reply=models.Ticked, key="optional"
+)
 async def run_ticks(
     ports: TickPorts, world: str, body: models.RunTicks, request: Request
 ) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar, get_type_hints
+from typing import Any, Final, Generic, Literal, TypeVar, get_type_hints
 from urllib.parse import unquote
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
@@ -28,6 +28,8 @@ from perdure.kernel.errors import NotFound
 from perdure.kernel.ids import checked_id
 
 P = TypeVar("P")
+
+Key = Literal["none", "optional", "required"]
 
 _FOUND: Final = "application/x-perdure-found"
 _ONE_AT_A_TIME: Final = threading.Lock()
@@ -50,6 +52,10 @@ class Route(Generic[P]):
     body: type[Body] | None
     takes_request: bool
     names: tuple[str, ...]
+    key: Key = "none"
+    """Whether a header Idempotency-Key is looked at, or must be there."""
+    also: tuple[str, ...] = ()
+    """Content types that a reply may have beside JSON."""
 
     async def answer(self, ports: P, request: Request, found: Mapping[str, str]) -> Answer:
         """Read the request, run, and spell the reply. Raises PerdureError."""
@@ -78,7 +84,14 @@ class Found:
 
 
 def route(
-    method: str, path: str, *, operation: str, reply: type[BaseModel], status: int = 200
+    method: str,
+    path: str,
+    *,
+    operation: str,
+    reply: type[BaseModel],
+    status: int = 200,
+    key: Key = "none",
+    also: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Awaitable[Any]]], Route[Any]]:
     """Declare a route. The coroutine's signature says what it takes.
 
@@ -102,6 +115,8 @@ def route(
             body=hints["body"] if "body" in names else None,
             takes_request="request" in names,
             names=tuple(name for name in names if f"<{name}>" in path),
+            key=key,
+            also=also,
         )
 
     return declared

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -26,7 +26,7 @@ from perdure.api.wiring_objects import bucket_and_prefix
 from perdure.authority import system
 
 
-def cloud_checks(chosen: Settings, environment: Mapping[str, str], *, write: bool) -> list[Check]:
+def cloud_checks(chosen: Settings, *, write: bool) -> list[Check]:
     """Return the checks of what a storage uses of AWS."""
     clients = Clients(chosen)
     table, bucket = chosen.table, bucket_and_prefix(chosen)[0]
@@ -47,7 +47,7 @@ def cloud_checks(chosen: Settings, environment: Mapping[str, str], *, write: boo
         written("bucket", partial(bucket_written, clients, chosen), write=write),
     ]
     if table is not None:
-        queue = environment.get(TICKS, "")
+        queue = chosen.ticks or ""
         name_it = f"set {TICKS} to the QueueUrl of the template's queue Ticks"
         checks += [
             asked("queue", partial(queue_found, clients, queue), name_it),

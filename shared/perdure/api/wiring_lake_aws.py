@@ -85,7 +85,7 @@ def _table_bucket(chosen: Settings) -> Catalog:
 
 def _of_files(chosen: Settings, region: str | None) -> dict[str, Any]:
     """Return how pyiceberg is to reach the files of tables."""
-    properties = {}
+    properties = {"py-io-impl": "perdure.lake.remote.RemoteFileIO"}
     if region is not None:  # else pyiceberg asks the network for that of the bucket
         properties["s3.region"] = region
     if chosen.s3_endpoint is not None:

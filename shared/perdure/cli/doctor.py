@@ -131,22 +131,20 @@ def _checks(
         yield application_check(app)
     if isinstance(chosen, Settings):
         yield storage_key_check(chosen)
-        yield from _storage_checks(chosen, environment, write=write)
+        yield from _storage_checks(chosen, write=write)
     if where.url is not None:
         of_address = loaded("perdure.cli.doctor_address:address_checks")
         yield from of_address(where.url, where.token, with_worlds=chosen is None)
 
 
-def _storage_checks(
-    chosen: Settings, environment: Mapping[str, str], *, write: bool
-) -> Iterator[Check]:
+def _storage_checks(chosen: Settings, *, write: bool) -> Iterator[Check]:
     """Yield the checks of a storage. By name: nobody else waits for AWS or Arrow."""
     authority = "catalog" if chosen.backend == "sqlite" else "table"
     if chosen.backend == "sqlite":
         yield from loaded("perdure.api.checkup_local:local_checks")(chosen, write=write)
     if not chosen.is_local:
         of_cloud = loaded("perdure.api.wiring_checkup_aws:cloud_checks")
-        yield from of_cloud(chosen, environment, write=write)
+        yield from of_cloud(chosen, write=write)
     needed = (authority,) if chosen.is_local else (authority, "bucket")
     yield loaded("perdure.api.checkup_tables:tables_check")(chosen, after=needed)
     yield from loaded("perdure.api.checkup_worlds:storage_checks")(chosen, after=(authority,))

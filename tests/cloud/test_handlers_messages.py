@@ -1,0 +1,117 @@
+"""Messages: what was done for one goes by what sent it, through the queue and in the log."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from tests.api.rig import Context
+from tests.support.queue import PaperQueue, record
+
+from perdure.api.invocation import INVOCATION, Invocation
+from perdure.api.measures import tell
+from perdure.api.queue import Message
+from perdure.api.sandbox import Sandbox
+from perdure.api.wiring_queue_aws import SqsQueue
+
+pytestmark = pytest.mark.cloud
+
+SECRET = "hunter2"  # what must never be seen
+
+
+@dataclass
+class Ports:
+    queue: PaperQueue = field(default_factory=PaperQueue)
+
+
+def sent(body, *, group, by):
+    carried = {"correlation": {"stringValue": by, "dataType": "String"}} if by else {}
+    return {**record(body, group=group, id=f"m-{group}"), "messageAttributes": carried}
+
+
+@pytest.fixture
+def handed(looked_on):
+    """Hands messages to a function that fails for some of them; returns reply and looked."""
+    looked = looked_on()
+
+    async def serve(ports, handed, ms):
+        if handed.body == "hang":
+            await asyncio.sleep(3600)
+        if handed.body != "good":
+            raise ValueError(handed.body)
+        tell("ticks")
+        return {"ticks": 1}
+
+    @asynccontextmanager
+    async def opening():
+        yield Ports()
+
+    looked.sandbox.close()
+    looked.sandbox = Sandbox(opening, (), queued=serve)
+    return looked
+
+
+def lines(looked):
+    return {
+        each["message_id"]: (each["message"], each["correlation"])
+        for each in looked.told()[0]
+        if "message_id" in each
+    }
+
+
+def test_each_message_of_a_batch_is_told_under_the_id_of_what_sent_it(handed):
+    records = [sent("good", group="a", by="day-1"), sent("good", group="b", by="")]
+
+    handed.gets({"Records": records})
+
+    assert lines(handed) == {"m-a": ("served", "day-1"), "m-b": ("served", "m-b")}
+
+
+def test_numbers_of_all_messages_are_told_once_at_the_end(handed):
+    handed.gets({"Records": [sent("good", group=name, by="") for name in "abc"]})
+
+    (line,) = handed.told()[1]
+    assert line["ticks"] == [3.0]
+
+
+def test_message_that_fails_is_told_without_what_it_holds(handed):
+    reply = handed.gets({"Records": [sent(SECRET, group="a", by="day-1")]})
+
+    told, _, printed = handed.told()
+    assert reply["batchItemFailures"] == [{"itemIdentifier": "m-a"}]
+    assert [each["kind"] for each in told if "kind" in each] == ["builtins.ValueError"]
+    assert SECRET not in printed
+
+
+def test_message_that_hangs_is_given_up_before_time_is_and_comes_again(handed):
+    handed.context = Context(remaining_ms=700)
+
+    reply = handed.gets({"Records": [sent("hang", group="a", by="day-1")]})
+
+    assert reply["batchItemFailures"] == [{"itemIdentifier": "m-a"}]
+    assert lines(handed) == {"m-a": ("failed", "day-1")}
+
+
+class Client:
+    """Takes what is sent to SQS."""
+
+    def __init__(self):
+        self.entries = []
+
+    def send_message_batch(self, *, QueueUrl, Entries):  # noqa: N803  # as boto3 spells them
+        self.entries += Entries
+        return {"Successful": Entries}
+
+
+@pytest.mark.parametrize("correlation", ["day-1", ""])
+def test_message_carries_the_id_of_what_sent_it(correlation):
+    client = Client()
+    counted = INVOCATION.set(Invocation(correlation=correlation) if correlation else None)
+
+    asyncio.run(SqsQueue(client, "https://sqs/Ticks.fifo").send([Message("g", "once", "{}")]))
+
+    INVOCATION.reset(counted)
+    carried = {"correlation": {"DataType": "String", "StringValue": correlation}}
+    assert client.entries[0].get("MessageAttributes") == (carried if correlation else None)

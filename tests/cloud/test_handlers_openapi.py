@@ -1,0 +1,197 @@
+"""OpenAPI: the document is valid, whole, and what is answered is what it says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from tests.api.rig import Caller, Context, spawn
+from tests.api.test_functions import Functions
+
+from perdure.api import faces
+from perdure.api.openapi import document
+from perdure.kernel.errors import PerdureError
+
+pytestmark = pytest.mark.cloud
+
+ROUTES = (*faces.API, *faces.LAKE)
+
+
+@pytest.fixture(scope="module")
+def described():
+    return json.loads(document())
+
+
+def operation(described, route):
+    path = route.path.replace("<", "{").replace(">", "}")
+    return described["paths"][path][route.method.lower()]
+
+
+def named(route):
+    return f"{route.method} {route.path}"
+
+
+def test_document_is_valid_openapi_3_1(described):
+    assert described["openapi"].startswith("3.1")
+    assert [*OpenAPIV31SpecValidator(described).iter_errors()] == []
+
+
+def test_validator_sees_a_document_that_is_not(described):
+    broken = {**described, "paths": {"/": {"get": {"responses": {"200": {}}}}}}
+
+    assert [*OpenAPIV31SpecValidator(broken).iter_errors()]
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=named)
+def test_route_is_described_with_replies_problems_parameters_and_body(described, route):
+    told = operation(described, route)
+
+    replies = told["responses"]
+    assert told["operationId"] == route.run.__name__
+    assert told["summary"]
+    assert "application/json" in replies[str(int(route.status))]["content"]
+    for status in ("400", "401", "403", "404", "409", "413", "429", "500", "503"):
+        assert "application/problem+json" in replies[status]["content"], status
+        assert re.match(r"Codes: \w+", replies[status]["description"]), status
+    assert ("412" in replies) == (route.method != "GET")
+    assert "422" not in replies
+    assert ("requestBody" in told) == (route.body is not None)
+    parameters = {each["name"]: each for each in told["parameters"]}
+    assert {name for name, each in parameters.items() if each["in"] == "path"} == {*route.names}
+    assert ("idempotency-key" in parameters) == (route.key != "none")
+    if route.key != "none":
+        assert parameters["idempotency-key"]["required"] == (route.key == "required")
+    if route.query is not None:
+        assert route.query.model_fields.keys() <= parameters.keys()
+
+
+def test_every_request_needs_a_token(described):
+    (scheme,) = described["components"]["securitySchemes"].values()
+
+    assert (scheme["type"], scheme["scheme"], scheme["bearerFormat"]) == ("http", "bearer", "JWT")
+    assert described["security"] == [
+        {name: [] for name in described["components"]["securitySchemes"]}
+    ]
+    for route in ROUTES:
+        assert "security" not in operation(described, route)
+
+
+def test_every_code_of_an_error_is_named(described):
+    def kinds(of):
+        for kind in of.__subclasses__():
+            yield kind.code
+            yield from kinds(kind)
+
+    text = json.dumps(described)
+    told = {each for codes in re.findall(r"Codes: ([\w, ]+)\.", text) for each in codes.split(", ")}
+
+    # Those that runtime or command line raise for themselves never leave a function.
+    assert {*kinds(PerdureError)} - told <= {"overtaken"}
+    assert "internal" in told
+
+
+def test_route_whose_code_reads_the_key_says_so(described):
+    reading = set()
+    for route in ROUTES:
+        code = Path(route.run.__code__.co_filename).read_text().splitlines()
+        first = route.run.__code__.co_firstlineno
+        last = max(line for *_, line in route.run.__code__.co_lines() if line)
+        if any("IDEMPOTENCY_KEY" in line for line in code[first - 1 : last]):
+            reading.add(named(route))
+
+    assert reading == {named(route) for route in ROUTES if route.key != "none"}
+
+
+class Checked:
+    """Asks, and checks each reply against the document."""
+
+    def __init__(self, described, routes, ask):
+        self.described = described
+        self.routes = routes
+        self.ask = ask
+        self.seen = set()
+
+    def __call__(self, method, path, body=None, **options):
+        reply = self.ask(method, path, body, **options)
+        (route,) = [each for each in self.routes if faces.is_of((each,), method, path)]
+        told = operation(self.described, route)["responses"][str(reply.status)]
+        content = told["content"][reply.headers["content-type"]]["schema"]
+        assert told["headers"].keys() <= reply.headers.keys()
+        if reply.headers["content-type"].endswith("json"):
+            whole = {**content, "components": self.described["components"]}
+            found = [*Draft202012Validator(whole).iter_errors(reply.body)]
+            assert found == [], (method, path, reply.body)
+        self.seen.add((named(route), reply.status))
+        return reply
+
+
+def commands_and_consumers(call, world):
+    call("GET", "/healthz")
+    call("GET", "/openapi.json")
+    call("POST", "/v1/worlds", {"name": "harbour", "world_id": "h", "every": "1m"})
+    call("POST", "/v1/worlds", {"name": "harbour", "world_id": "other"})
+    call("POST", "/v1/worlds", {"name": 7})
+    call("GET", "/v1/worlds")
+    call("GET", "/v1/worlds/nowhere")
+    batch = {"commands": [spawn(), spawn(tick=5), {"operation": "despawn", "entity_id": 77}]}
+    call("POST", f"{world}/commands", batch, idempotency_key="b")
+    call("POST", f"{world}/commands", batch, idempotency_key="b")
+    call("GET", f"{world}/commands/b.0")
+    call("DELETE", f"{world}/commands/b.1")
+    call("DELETE", f"{world}/commands", idempotency_key="all")
+    call("DELETE", f"{world}/commands")
+    call("PUT", f"{world}/consumers/hook", {})
+    call("POST", f"{world}/consumers/hook", {"seq": 1})
+    call("GET", f"{world}/consumers")
+
+
+def rows_and_ends(call, world):
+    call("GET", f"{world}/history")
+    call("POST", f"{world}/tick", {"ticks": 2}, idempotency_key="t")
+    call("GET", f"{world}/commands")
+    call("GET", f"{world}/log")
+    call("GET", f"{world}/entities", query="components=Position")
+    call(
+        "GET", f"{world}/entities", query="components=Position", accept=faces.routes_entities.STREAM
+    )
+    call("GET", f"{world}/entities")
+    call("POST", f"{world}/verify", {})
+    call("POST", "/v1/land")
+    call("GET", f"{world}/history")
+    call("POST", f"{world}/fork", {"name": "quay", "world_id": "q"})
+    call("GET", "/v1/worlds/q")
+    call("GET", f"{world}/processors")
+    call("GET", f"{world}/hooks")
+    call("GET", f"{world}/resources")
+    call("POST", f"{world}/resume")
+    call("DELETE", f"{world}/consumers/hook")
+    call("DELETE", world)
+    call("POST", f"{world}/resume")
+    call("POST", "/v1/trim", {})
+
+
+def test_replies_are_what_the_document_says(described, in_lambda, tmp_path, capsys):
+    (tmp_path / "default").mkdir()
+    in_lambda.setenv("PERDURE_STORAGE", tmp_path.as_uri())
+    in_lambda.setenv("PERDURE_APP", "tests.emulator.harbour:app")
+    functions = Functions()
+
+    def ask(method, path, body, **options):
+        of = {"api": faces.API, "query": faces.QUERY, "tick": faces.TICK, "land": faces.LAND}
+        (name,) = [each for each, routes in of.items() if faces.is_of(routes, method, path)]
+        return Caller(functions.module(name).sandbox, Context(remaining_ms=29_000))(
+            method, path, body, **options
+        )
+
+    call = Checked(described, ROUTES, ask)
+    commands_and_consumers(call, "/v1/worlds/h")
+    rows_and_ends(call, "/v1/worlds/h")
+    functions.close()
+
+    untried = {named(route) for route in ROUTES} - {route for route, _ in call.seen}
+    assert len(call.seen) >= 30
+    assert all(re.search("processors/|hooks/|resources/", each) for each in untried), untried

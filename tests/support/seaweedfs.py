@@ -1,0 +1,131 @@
+"""SeaweedFS: an object store that keeps what it has answered for, and that may be killed."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from tests.support.ministack import ROOT
+
+PROGRAM = ROOT / ".venv-seaweedfs" / "bin" / "weed"
+START_SECONDS_MAX = 60
+KEY, SECRET = "test", "testtest"
+PORTS = (
+    "master.port",
+    "master.port.grpc",
+    "volume.port",
+    "volume.port.grpc",
+    "filer.port",
+    "filer.port.grpc",
+    "s3.port",
+    "s3.port.grpc",
+    "s3.port.iceberg",
+    "s3.port.lance",
+    "admin.port",
+    "admin.port.grpc",
+)
+
+
+class SeaweedFS:
+    """A server on data of its own, on loopback only. It is started again after each kill."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._ports = dict(zip(PORTS, _free_ports(len(PORTS)), strict=True))
+        self._server: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self._ports['s3.port']}"
+
+    def client(self) -> Any:
+        """Return a client of it, which tries once."""
+        return boto3.client(
+            "s3",
+            "us-east-1",
+            endpoint_url=self.address,
+            aws_access_key_id=KEY,
+            aws_secret_access_key=SECRET,
+            config=Config(retries={"total_max_attempts": 1}, connect_timeout=1, read_timeout=5),
+        )
+
+    def start(self) -> None:
+        """Start it and wait until it answers; install it if that was not done."""
+        subprocess.run([ROOT / "scripts" / "setup", "seaweedfs"], check=True, capture_output=True)
+        data = self.directory / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        words = [
+            str(PROGRAM),
+            "mini",
+            f"-dir={data}",
+            "-ip=127.0.0.1",
+            "-ip.bind=127.0.0.1",
+            "-master.telemetry=false",
+            "-admin.ui=false",
+            "-webdav=false",
+            *(f"-{name}={port}" for name, port in self._ports.items()),
+        ]
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.directory),
+            "AWS_ACCESS_KEY_ID": KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+        }
+        with self._log.open("ab") as output:
+            self._server = subprocess.Popen(
+                words,
+                env=environment,
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        self._await_start()
+
+    def kill(self) -> None:
+        """Kill it: no handler of its own runs, nothing is written down on the way."""
+        if self._server is not None:
+            self._server.kill()
+            self._server.wait()
+            self._server = None
+
+    @property
+    def _log(self) -> Path:
+        return self.directory / "log"
+
+    def _await_start(self) -> None:
+        client = self.client()
+        last = time.monotonic() + START_SECONDS_MAX
+        try:
+            while time.monotonic() < last:
+                assert self._server is not None
+                if self._server.poll() is not None:
+                    break
+                try:
+                    client.list_buckets()
+                except (BotoCoreError, ClientError):
+                    time.sleep(0.1)
+                else:
+                    return
+        finally:
+            client.close()
+        raise AssertionError(f"SeaweedFS did not start: {self._log.read_text()[-2_000:]}")
+
+
+def _free_ports(number: int) -> list[int]:
+    """Return ports that nobody uses right now; all at once, so that none comes twice."""
+    probes = [socket.socket() for _ in range(number)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
