@@ -45,6 +45,8 @@ class Day:
     before: Mapping[str, float]
     hurry: int = 1
     """How many times faster than asked a client asks again."""
+    lands_every: int = 0
+    """Strides from one landing to the next; 0 for one at the end."""
 
 
 def batches(prefix, commands):
@@ -79,6 +81,8 @@ def flown(client: HttpClient, day: Day) -> tuple[list[Receipt], list[Receipt]]:
     published = client.published_tick(WORLD)
     while published < day.to_tick:
         published = client.tick(WORLD, min(published + day.stride, day.to_tick))
+        if day.lands_every and (published // day.stride) % day.lands_every == 0:
+            client.land()
     return receipts, submitted(client, sent)
 
 
@@ -116,6 +120,7 @@ LONG = Day(
     25,
     amid={"api": 0.2, "tick": 0.1, "land": 0.2},
     before={"api": 0.1, "tick": 0.1, "land": 0.1},
+    lands_every=8,
 )
 
 
