@@ -143,13 +143,11 @@ async def test_day_through_functions_that_are_killed_at_random(tmp_path, day):
         ) as http:
             client = HttpClient(http, pause=lambda seconds: time.sleep(seconds / day.hurry))
             receipts, again = await asyncio.to_thread(flown, client, day)
-            landed = await asyncio.to_thread(land_all, client, watch=lambda *_: None)
+            await asyncio.to_thread(land_all, client, watch=lambda *_: None)
         exit_code, *_ = running.stop(signal.SIGINT)
 
-    said = log.read_text()
-    assert exit_code == 0, said
-    assert landed.rows > 0
-    assert all(transport.lost[folder] for folder in day.amid), (transport.kills, said)
+    assert exit_code == 0
+    assert all(transport.lost[folder] for folder in day.amid), transport.lost
     assert all(transport.kills[folder] for folder in day.before), transport.kills
     await check_truth(root, receipts, again, airborne_in_the_file)
 
@@ -227,9 +225,8 @@ async def test_day_that_ticks_through_a_queue_whose_functions_are_killed(tmp_pat
         again = await asyncio.to_thread(submitted, client, sent)
         exit_code, *_ = running.stop(signal.SIGINT)
 
-    said = log.read_text()
-    assert exit_code == 0, said
-    assert "TickFunction failed over a message: Died(" in said
+    assert exit_code == 0
+    assert "TickFunction failed over a message: Died(" in log.read_text()
     await check_truth(
         root,
         receipts,
