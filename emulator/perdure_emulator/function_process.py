@@ -158,10 +158,11 @@ def environment(function: Function, address: str) -> dict[str, str]:
     Source: AWS Lambda developer guide, "Defined runtime environment variables".
     """
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    region = function.environment.get("AWS_DEFAULT_REGION", REGION)
     return {
         **kept,
-        "AWS_REGION": REGION,
-        "AWS_DEFAULT_REGION": REGION,
+        "AWS_REGION": region,
+        "AWS_DEFAULT_REGION": region,
         **function.environment,
         "AWS_EXECUTION_ENV": RUNTIME,
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(function.memory_mb),
