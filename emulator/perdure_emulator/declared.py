@@ -84,6 +84,10 @@ class Function:
         return self.file.parent.name
 
 
+ANY: Final = "ANY"
+DEFAULT_ROUTE: Final = "$default"
+
+
 @dataclass(frozen=True, slots=True)
 class HttpRoute:
     """A route key of the HTTP API, and the function behind it."""
@@ -97,16 +101,41 @@ class HttpRoute:
     scopes: tuple[str, ...] = ()
     """A token must have one of them, if any are named."""
 
+    @classmethod
+    def of(cls, key: str, function: str, **more: Any) -> HttpRoute:
+        """Read a route key: a method or ANY with a path, or `$default`."""
+        if key == DEFAULT_ROUTE:
+            return cls(key, ANY, ("", "{+}"), function, **more)
+        method, path = key.split(" ")
+        return cls(key, method, tuple(path.split("/")), function, **more)
+
+    @property
+    def rank(self) -> tuple[Any, ...]:
+        """Sort first what is looked at first.
+
+        Source: API Gateway HTTP API, "Routing API requests": the most specific route, then one
+        that takes the rest of a path, then `$default`.
+        """
+        kinds = tuple(each.startswith("{") + each.endswith("+}") for each in self.segments)
+        return (self.key == DEFAULT_ROUTE, 2 in kinds, kinds, self.method == ANY)
+
     def match(self, method: str, segments: tuple[str, ...]) -> dict[str, str] | None:
         """Return the path parameters if this is the route of a request."""
-        if method != self.method or len(segments) != len(self.segments):
+        patterns = self.segments
+        if self.method not in {method, ANY}:
+            return None
+        if patterns[-1].endswith("+}") and len(segments) >= len(patterns):
+            rest = "/".join(segments[len(patterns) - 1 :])
+            segments = (*segments[: len(patterns) - 1], rest)
+        if len(segments) != len(patterns):
             return None
         found: dict[str, str] = {}
-        for pattern, segment in zip(self.segments, segments, strict=True):
+        for pattern, segment in zip(patterns, segments, strict=True):
             if pattern.startswith("{"):
-                found[pattern.strip("{}")] = segment
+                found[pattern.strip("{+}")] = segment
             elif pattern != segment:
                 return None
+        found.pop("", None)
         return found
 
 
@@ -145,6 +174,7 @@ class Template:
 
     functions: Mapping[str, Function]
     routes: tuple[HttpRoute, ...]
+    """By their rank."""
     queues: Mapping[str, Queue] = field(default_factory=dict)
     cors: Cors | None = None
     throttle: Throttle | None = None

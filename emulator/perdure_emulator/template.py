@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -82,7 +83,7 @@ def read(
         _check_sources(functions, declared)
         return Template(
             functions=functions,
-            routes=tuple(_routes(document.resources)),
+            routes=tuple(sorted(_routes(document.resources), key=attrgetter("rank"))),
             queues=declared,
             cors=cors(document),
             throttle=throttle(document),
@@ -196,14 +197,10 @@ def _routes(resources: Mapping[str, Any]) -> Iterator[HttpRoute]:
     for resource in resources.values():
         if resource["Type"] == "AWS::ApiGatewayV2::Route":
             properties = resource["Properties"]
-            key = properties["RouteKey"]
-            method, path = key.split(" ")
             integration = named(properties["Target"])
-            yield HttpRoute(
-                key=key,
-                method=method,
-                segments=tuple(path.split("/")),
-                function=named(resources[integration]["Properties"]["IntegrationUri"]),
+            yield HttpRoute.of(
+                properties["RouteKey"],
+                named(resources[integration]["Properties"]["IntegrationUri"]),
                 authorization=_authorization(resources, properties),
                 scopes=tuple(cast("list[str]", properties.get("AuthorizationScopes", []))),
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -65,6 +66,55 @@ def test_route_is_found_by_method_and_path(small, method, path, parameters):
     found = small.find(method, path)
 
     assert (None if found is None else found[1]) == parameters
+
+
+KEYS = (
+    "$default",
+    "ANY /{proxy+}",
+    "GET /pets/{proxy+}",
+    "ANY /pets/dog/{id}",
+    "GET /pets/dog/{id}",
+    "GET /pets/dog/1",
+)
+
+
+@pytest.fixture
+def ranked(tmp_path):
+    text, rest = SMALL.split("  Route:\n", maxsplit=1)[0], ""
+    for number, key in enumerate(KEYS):
+        target = 'Target: !Sub "integrations/${Integration}"'
+        rest += f"  Route{number}:\n    Type: AWS::ApiGatewayV2::Route\n"
+        rest += f'    Properties: {{ RouteKey: "{key}", {target} }}\n'
+    (tmp_path / "template.yaml").write_text(text + rest)
+    return read(tmp_path / "template.yaml")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "key", "parameters"),
+    [
+        ("GET", "/pets/dog/1", "GET /pets/dog/1", {}),
+        ("GET", "/pets/dog/2", "GET /pets/dog/{id}", {"id": "2"}),
+        ("PUT", "/pets/dog/2", "ANY /pets/dog/{id}", {"id": "2"}),
+        ("GET", "/pets/cat/1", "GET /pets/{proxy+}", {"proxy": "cat/1"}),
+        ("GET", "/pets/cat", "GET /pets/{proxy+}", {"proxy": "cat"}),
+        ("POST", "/pets/cat/1", "ANY /{proxy+}", {"proxy": "pets/cat/1"}),
+        ("GET", "/", "ANY /{proxy+}", {"proxy": ""}),
+    ],
+)
+def test_the_most_specific_route_is_taken_as_api_gateway_does(
+    ranked, method, path, key, parameters
+):
+    route, found = ranked.find(method, path)
+
+    assert (route.key, found) == (key, parameters)
+
+
+def test_the_default_route_takes_what_no_other_does(ranked):
+    only = replace(ranked, routes=tuple(each for each in ranked.routes if "ANY" not in each.key))
+
+    found = [only.find("DELETE", path) for path in ("/", "/pets/dog/1", "/a/b/c")]
+
+    assert [(route.key, parameters) for route, parameters in found] == [("$default", {})] * 3
 
 
 def test_every_route_of_the_project_leads_to_a_handler_file_that_exists():
