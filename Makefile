@@ -119,6 +119,7 @@ UV_FOR_LAMBDA = UV_PYTHON_DOWNLOADS=never UV_SYSTEM_CERTS=true $(BIN)/uv pip ins
 define code # folder of the function
 	cp -R shared/perdure shared/airspace functions/$(1)/. "$(ARTIFACTS_DIR)"
 	find "$(ARTIFACTS_DIR)" -type d -name __pycache__ -prune -exec rm -rf {} +
+	rm -f "$(ARTIFACTS_DIR)"/.lock
 endef
 
 # What a function never loads: the SDK that the runtime brings, Arrow's flight server, the Hive
@@ -142,6 +143,7 @@ endef
 .PHONY: build-Packages
 build-Packages:
 	$(PIP_FOR_LAMBDA) "$(ARTIFACTS_DIR)/python" --requirement requirements/thin.txt
+	rm -f "$(ARTIFACTS_DIR)"/python/.lock
 
 define build-thin # logical id, folder
 .PHONY: build-$(1)

@@ -145,6 +145,12 @@ def test_a_body_that_names_a_tenant_is_refused(admin):
     assert (answer.status_code, answer.json()["code"]) == (400, "unknown_field")
 
 
+def test_a_body_over_ten_megabytes_is_refused(admin):
+    answer = admin.post("/v1/worlds", content=b'{"name": "%s"}' % (b"x" * 10_000_000))
+
+    assert answer.status_code == 413, answer.text[:500]
+
+
 # What fails costs the stand-in a process, so each function is asked once.
 @pytest.mark.parametrize(
     ("function", "event"),
@@ -251,6 +257,16 @@ def test_without_one_permission_a_world_stands_still_until_it_is_given_back(
     assert '"cause":"AccessDenied"' in told
     assert still == -1
     assert ticked
+
+
+def test_the_schedule_calls_dispatch_by_itself(stack):
+    def by_itself() -> list[str]:
+        lines = [line for line in stack.logs("DispatchFunction").splitlines() if line[:1] == "{"]
+        told = [json.loads(line) for line in lines]
+        done = [each for each in told if each.get("operation") == "scheduled"]
+        return [each["correlation"] for each in done if each["correlation"] != SCHEDULED["id"]]
+
+    assert until(by_itself, 90)
 
 
 def counted(place: Cloud, stack: Stack) -> Counter[int]:

@@ -52,51 +52,50 @@ class Deployed:
         return self.functions.module("tick").handler(event, Context(remaining_ms=60_000))
 
 
+HOST = "a1b2c3d4e5.execute-api.eu-central-1.amazonaws.com"
+HEADERS = {
+    "accept": "*/*",
+    "authorization": "Bearer eyJraWQiOiJ0ZXN0In0.e30.c2lnbmF0dXJl",
+    "content-type": "application/json",
+    "host": HOST,
+    "user-agent": "curl/8.5.0",
+    "x-amzn-trace-id": "Root=1-6748f5c2-3c9e0f0a5f1e4d2b7a6c8d90",
+    "x-forwarded-for": "192.0.2.1",
+    "x-forwarded-port": "443",
+    "x-forwarded-proto": "https",
+}
+CLAIMS = {
+    "auth_time": "1732834754",
+    "client_id": "4g2m5h0example",
+    "cognito:groups": "[viewer admin]",
+    "exp": "1732838354",
+    "iat": "1732834754",
+    "iss": "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_Example",
+    "jti": "5b0f9d5e-0d5b-4c62-a0c5-d9a7d4f6f0d1",
+    "sub": "e3a4d862-40b1-70d7-7fb1-3d1a1c0c1e22",
+    "token_use": "access",
+    "username": "ann",
+}
+
+
 def request(method: str, path: str, body: Any) -> dict[str, Any]:
     """Shape a request as an HTTP API with a JWT authorizer does.
 
-    Source: API Gateway developer guide, "Create AWS Lambda proxy integrations for HTTP APIs", format 2.0,
-    and "Control access to HTTP APIs with JWT authorizers": every claim is text, a list is "[a b]".
+    Source: API Gateway developer guide, "Create AWS Lambda proxy integrations for HTTP APIs",
+    format 2.0, and "Control access to HTTP APIs with JWT authorizers": every claim is text, a
+    list is "[a b]".
     """
-    text = None if body is None else json.dumps(body)
     event: dict[str, Any] = {
         "version": "2.0",
         "routeKey": f"{method} {path}",
         "rawPath": path,
         "rawQueryString": "",
-        "headers": {
-            "accept": "*/*",
-            "authorization": "Bearer eyJraWQiOiJ0ZXN0In0.e30.c2lnbmF0dXJl",
-            "content-length": str(len(text or "")),
-            "content-type": "application/json",
-            "host": "a1b2c3d4e5.execute-api.eu-central-1.amazonaws.com",
-            "user-agent": "curl/8.5.0",
-            "x-amzn-trace-id": "Root=1-6748f5c2-3c9e0f0a5f1e4d2b7a6c8d90",
-            "x-forwarded-for": "192.0.2.1",
-            "x-forwarded-port": "443",
-            "x-forwarded-proto": "https",
-        },
+        "headers": HEADERS,
         "requestContext": {
             "accountId": ACCOUNT,
             "apiId": "a1b2c3d4e5",
-            "authorizer": {
-                "jwt": {
-                    "claims": {
-                        "auth_time": "1732834754",
-                        "client_id": "4g2m5h0example",
-                        "cognito:groups": "[viewer admin]",
-                        "exp": "1732838354",
-                        "iat": "1732834754",
-                        "iss": "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_Example",
-                        "jti": "5b0f9d5e-0d5b-4c62-a0c5-d9a7d4f6f0d1",
-                        "sub": "e3a4d862-40b1-70d7-7fb1-3d1a1c0c1e22",
-                        "token_use": "access",
-                        "username": "ann",
-                    },
-                    "scopes": None,
-                }
-            },
-            "domainName": "a1b2c3d4e5.execute-api.eu-central-1.amazonaws.com",
+            "authorizer": {"jwt": {"claims": CLAIMS, "scopes": None}},
+            "domainName": HOST,
             "domainPrefix": "a1b2c3d4e5",
             "http": {
                 "method": method,
@@ -113,7 +112,7 @@ def request(method: str, path: str, body: Any) -> dict[str, Any]:
         },
         "isBase64Encoded": False,
     }
-    return event if text is None else {**event, "body": text}
+    return event if body is None else {**event, "body": json.dumps(body)}
 
 
 def as_record(message: dict[str, Any], url: str) -> dict[str, Any]:
