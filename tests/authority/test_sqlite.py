@@ -123,6 +123,19 @@ def test_a_file_of_before_is_raised_and_its_manifests_are_where_they_belong(tmp_
     assert schema == (SCHEMA,)
 
 
+def test_a_file_of_before_is_not_read_as_if_it_were_of_today(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    run(opened_and_closed(path))
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE meta SET value = 1 WHERE name = 'schema'")
+    database.close()
+
+    with pytest.raises(SchemaMismatch) as refused:
+        run(SqliteStore.open(path, untouched=True))
+
+    assert (refused.value.found, SCHEMA) == ("schema 1", 2)
+
+
 def test_a_file_is_synced_at_every_commit(tmp_path: Path) -> None:
     async def pragmas() -> list[Any]:
         store = await SqliteStore.open(tmp_path / "store.db")

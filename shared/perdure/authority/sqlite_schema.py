@@ -67,36 +67,32 @@ def open_database(path: Path, *, busy_ms: int) -> sqlite3.Connection:
 
     Raises: NewerSchema, SchemaMismatch, Corrupt, StoreUnavailable.
     """
-    try:
-        database = sqlite3.connect(path, timeout=busy_ms / 1_000, isolation_level=None)
-    except sqlite3.Error as error:
-        raise translated(error, path) from error
-    try:
-        _prepare(database, path)
-    except sqlite3.Error as error:
-        database.close()
-        raise translated(error, path) from error
-    except BaseException:
-        database.close()
-        raise
-    return database
+    return _opened(path, str(path), busy_ms, _prepare)
 
 
 def open_untouched(path: Path, *, busy_ms: int) -> sqlite3.Connection:
     """Open a file to be read, which must be there: no byte of its directory changes.
 
-    Raises: NewerSchema, SchemaMismatch, Corrupt, StoreUnavailable.
+    Raises: NewerSchema, SchemaMismatch, also for a file that has to be raised first; Corrupt,
+    StoreUnavailable.
     """
     # A log beside the file: somebody has it open, or died. Without one, nobody does; to be read
     # as any other file it would be given one.
     how = "readonly_shm=1" if _log_of(path).exists() else "immutable=1"
-    address = f"{path.absolute().as_uri()}?mode=ro&{how}"
+    return _opened(path, f"{path.absolute().as_uri()}?mode=ro&{how}", busy_ms, _check_current)
+
+
+def _opened(
+    path: Path, address: str, busy_ms: int, prepare: Callable[[sqlite3.Connection, Path], None]
+) -> sqlite3.Connection:
     try:
-        database = sqlite3.connect(address, timeout=busy_ms / 1_000, isolation_level=None, uri=True)
+        database = sqlite3.connect(
+            address, timeout=busy_ms / 1_000, isolation_level=None, uri=address != str(path)
+        )
     except sqlite3.Error as error:
         raise translated(error, path) from error
     try:
-        _checked(database, path)
+        prepare(database, path)
     except sqlite3.Error as error:
         database.close()
         raise translated(error, path) from error
@@ -104,6 +100,14 @@ def open_untouched(path: Path, *, busy_ms: int) -> sqlite3.Connection:
         database.close()
         raise
     return database
+
+
+def _check_current(database: sqlite3.Connection, path: Path) -> None:
+    if _checked(database, path) and _version(database, path) < SCHEMA:
+        raise SchemaMismatch(
+            expected=f"schema {SCHEMA} at {path}, to which any other command raises it",
+            found=f"schema {_version(database, path)}",
+        )
 
 
 def has_log(path: Path) -> bool:
