@@ -91,28 +91,33 @@ def request(method: str, path: str, body: Any) -> dict[str, Any]:
         "rawPath": path,
         "rawQueryString": "",
         "headers": HEADERS,
-        "requestContext": {
-            "accountId": ACCOUNT,
-            "apiId": "a1b2c3d4e5",
-            "authorizer": {"jwt": {"claims": CLAIMS, "scopes": None}},
-            "domainName": HOST,
-            "domainPrefix": "a1b2c3d4e5",
-            "http": {
-                "method": method,
-                "path": path,
-                "protocol": "HTTP/1.1",
-                "sourceIp": "192.0.2.1",
-                "userAgent": "curl/8.5.0",
-            },
-            "requestId": "BvK4ohRAliAEJ9w=",
-            "routeKey": f"{method} {path}",
-            "stage": "$default",
-            "time": "28/Nov/2024:22:59:14 +0000",
-            "timeEpoch": 1732834754123,
-        },
+        "requestContext": context(method, path),
         "isBase64Encoded": False,
     }
     return event if body is None else {**event, "body": json.dumps(body)}
+
+
+def context(method: str, path: str) -> dict[str, Any]:
+    """Shape what API Gateway knows of a request."""
+    return {
+        "accountId": ACCOUNT,
+        "apiId": "a1b2c3d4e5",
+        "authorizer": {"jwt": {"claims": CLAIMS, "scopes": None}},
+        "domainName": HOST,
+        "domainPrefix": "a1b2c3d4e5",
+        "http": {
+            "method": method,
+            "path": path,
+            "protocol": "HTTP/1.1",
+            "sourceIp": "192.0.2.1",
+            "userAgent": "curl/8.5.0",
+        },
+        "requestId": "BvK4ohRAliAEJ9w=",
+        "routeKey": f"{method} {path}",
+        "stage": "$default",
+        "time": "28/Nov/2024:22:59:14 +0000",
+        "timeEpoch": 1732834754123,
+    }
 
 
 def as_record(message: dict[str, Any], url: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from dataclasses import replace
 
+import boto3
 import pytest
 from tests.emulator.deployment import ROOT
 from tests.emulator.serving import ISSUER, served
@@ -48,6 +49,8 @@ class Functions:
 def functions(tmp_path_factory):
     chosen = made(local(tmp_path_factory.mktemp("samples") / "root", app="airspace.app:app"))
     queues = LocalQueues(read(ROOT / "template.yaml").queues, "")
+    # What another test left behind keeps the variables of then.
+    boto3.DEFAULT_SESSION = None
     with served(lambda _: Gateway(Template({}, ()), {}, ISSUER, queues.sqs)) as address:
         template = read(ROOT / "template.yaml", address=address)
         given = {**chosen.environment(), **queues.environment(), "AWS_ENDPOINT_URL_SQS": address}

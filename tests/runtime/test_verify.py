@@ -16,7 +16,7 @@ from perdure.kernel import limits
 from perdure.kernel.errors import Invalid, NotFound, NotPublished, WrongApp
 from perdure.kernel.ids import Seq, Sequence, Tick
 from perdure.kernel.pages import Page, PageEntry
-from perdure.kernel.places import PageName, number
+from perdure.kernel.places import PageName, manifests_partition, number
 from perdure.kernel.publish import Publish
 from perdure.lake.iceberg import append
 
@@ -43,7 +43,8 @@ def flipped(data: bytes, place: int) -> bytes:
 def tampered(root, kept: Keeping, sort: str, place: int, *, catalog: bool = False):
     """Flip one byte of a record in the SQLite file, and flip it back."""
     ref = kept.harness.worlds.ref("w")
-    at = (ref.catalog if catalog else ref.partition, sort)
+    partition = manifests_partition(ref.partition) if "manifest/" in sort else ref.partition
+    at = (ref.catalog if catalog else partition, sort)
 
     def write(body: bytes) -> None:
         with closing(sqlite3.connect(root / "store.db")) as database, database:
