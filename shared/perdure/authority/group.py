@@ -6,23 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 from perdure.authority.bodies import Placed
 from perdure.kernel import limits
-from perdure.kernel.errors import (
-    Corrupt,
-    NewerSchema,
-    OutcomeUnknown,
-    SchemaMismatch,
-    TooLarge,
-    Unavailable,
-)
+from perdure.kernel.errors import OutcomeUnknown, TooLarge
 from perdure.kernel.ids import Instant
+from perdure.kernel.refusals import NO_VERDICT
 from perdure.kernel.view import Decision, Missing, Reads, Request, View, written
-
-_NO_VERDICT: Final = (Unavailable, Corrupt, NewerSchema, SchemaMismatch)
-"""What the store says, not a decision: it proves nothing about a commit that was sent before."""
 
 
 class Overtaken(Exception):
@@ -66,7 +57,7 @@ class Asked:
             return
         if isinstance(error, asyncio.CancelledError):
             self.answer.cancel()
-        elif self.unsure and isinstance(error, _NO_VERDICT):
+        elif self.unsure and isinstance(error, NO_VERDICT):
             unknown = OutcomeUnknown(
                 expected="an answer to a commit", found=f"none, then {error.code}: {error}"
             )

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from perdure.kernel.errors import StoreRefused, StoreUnavailable, text_of
+from perdure.kernel.errors import (
+    Corrupt,
+    NewerSchema,
+    SchemaMismatch,
+    StoreRefused,
+    StoreUnavailable,
+    Unavailable,
+    text_of,
+)
+
+NO_VERDICT: Final = (Unavailable, Corrupt, NewerSchema, SchemaMismatch)
+"""What the store says, not a decision: it proves nothing about a commit that was sent before."""
 
 BEHIND_MAX: Final = 8
 """Errors behind an error that are looked at."""
