@@ -197,9 +197,12 @@ def test_another_process_that_writes_for_too_long_is_one_clear_error(tmp_path: P
 class Failing:
     """A database whose next COMMIT fails, before or after it is done."""
 
-    def __init__(self, database: sqlite3.Connection, *, is_done: bool) -> None:
+    def __init__(
+        self, database: sqlite3.Connection, *, is_done: bool, no_rollback: bool = False
+    ) -> None:
         self.database = database
         self.is_done = is_done
+        self.no_rollback = no_rollback
 
     @property
     def in_transaction(self) -> bool:
@@ -210,20 +213,24 @@ class Failing:
             if self.is_done:
                 self.database.execute(statement)
             raise sqlite3.OperationalError("disk I/O error")
+        if statement == "ROLLBACK" and self.no_rollback:
+            raise sqlite3.OperationalError("disk I/O error")
         return self.database.execute(statement, *parameters)
 
     def executemany(self, statement: str, rows: Any) -> Any:
         return self.database.executemany(statement, rows)
 
 
+@pytest.mark.parametrize("no_rollback", [False, True])
 @pytest.mark.parametrize("is_done", [False, True])
 def test_a_failing_commit_is_unknown_and_the_same_token_settles_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_done: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_done: bool, no_rollback: bool
 ) -> None:
     apply_all = sqlite._apply_all
 
     def failing(commits: Any, path: Any, database: Any) -> Any:
-        return apply_all(commits, path, Failing(database, is_done=is_done))  # type: ignore[arg-type]
+        broken: Any = Failing(database, is_done=is_done, no_rollback=no_rollback)
+        return apply_all(commits, path, broken)
 
     async def story() -> bool:
         store = await SqliteStore.open(tmp_path / "store.db")

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
+from botocore.exceptions import ClientError
 from tests.api.rig import Context
 from tests.support.queue import PaperQueue, record
 
@@ -16,6 +17,7 @@ from perdure.api.measures import tell
 from perdure.api.queue import Message, Queued
 from perdure.api.sandbox import Sandbox
 from perdure.api.wiring_queue_aws import SqsQueue
+from perdure.kernel.errors import StoreRefused, StoreUnavailable
 
 pytestmark = pytest.mark.cloud
 
@@ -117,3 +119,24 @@ def test_message_carries_the_id_of_what_sent_it(correlation):
     INVOCATION.reset(counted)
     carried = {"correlation": {"DataType": "String", "StringValue": correlation}}
     assert client.entries[0].get("MessageAttributes") == (carried if correlation else None)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("AccessDenied", StoreRefused),
+        ("AWS.SimpleQueueService.NonExistentQueue", StoreRefused),
+        ("RequestThrottled", StoreUnavailable),
+    ],
+)
+def test_queue_that_lets_nobody_send_refuses_and_one_that_is_busy_does_not_answer(code, kind):
+    class Refuses:
+        def send_message_batch(self, **_):
+            raise ClientError({"Error": {"Code": code, "Message": "no"}}, "SendMessageBatch")
+
+    queue = SqsQueue(Refuses(), "https://sqs/Ticks.fifo")
+
+    with pytest.raises(StoreUnavailable) as refused:
+        asyncio.run(queue.send([Message("g", "once", "{}")]))
+
+    assert type(refused.value) is kind

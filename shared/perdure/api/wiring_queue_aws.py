@@ -14,6 +14,7 @@ from perdure.api.invocation import ATTRIBUTE, current
 from perdure.api.queue import SEND_MAX, Message
 from perdure.api.settings import Settings
 from perdure.kernel.errors import StoreUnavailable
+from perdure.kernel.refusals import unanswered
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -66,9 +67,7 @@ class SqsQueue:
         try:
             answer = await asyncio.to_thread(call, QueueUrl=self._url, **given)
         except (BotoCoreError, ClientError) as error:
-            raise StoreUnavailable(
-                expected=f"queue {self.name} {expected}", found=str(error)
-            ) from error
+            raise unanswered(f"queue {self.name} {expected}", error) from error
         failed = [f"{each['Code']}: {each.get('Message', '')}" for each in answer.get("Failed", ())]
         if failed:
             raise StoreUnavailable(
