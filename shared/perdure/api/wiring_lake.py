@@ -6,12 +6,12 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 
 from perdure.api import faces, wiring_queue
 from perdure.api.measures import tell, tell_lag
-from perdure.api.ports import EventsAsked, Landed
+from perdure.api.ports import EventsAsked, Landed, LandedDue
 from perdure.api.ports_keeping import Pruned
 from perdure.api.queue import Queue, due_of
 from perdure.api.sandbox import Sandbox
@@ -27,10 +27,7 @@ from perdure.authority.engine import Authority
 from perdure.kernel.caller import Caller
 from perdure.kernel.create import WorldInfo
 from perdure.kernel.ids import Holder, Instant, WorldId
-from perdure.kernel.places import WAKE_SHARDS, WorldRef
 from perdure.kernel.quota import payment
-from perdure.kernel.rest import ReadAgenda, Wakes
-from perdure.kernel.wake import UNREAD_MS
 from perdure.lake.audit import EventFilter
 from perdure.lake.iceberg import Lake
 from perdure.lake.objects import ObjectStore
@@ -50,6 +47,7 @@ from perdure.runtime.serve import serve
 from perdure.runtime.tick import Means, Ticker
 from perdure.runtime.trim import Trimmed, Trimming
 from perdure.runtime.verify import Verified, Verifier
+from perdure.runtime.waiting import waiting
 from perdure.runtime.worlds import Worlds
 
 LAND_RESERVE_MS = 3_000
@@ -226,20 +224,30 @@ class LakePorts:
     async def _all_worlds(self, after: str | None = None) -> list[WorldId]:
         return [info.world_id for info in await self.worlds.every(show="all", after=after)]
 
-    async def land_due(self, *, ms: int) -> Landed:
+    async def land_due(self, *, ms: int) -> LandedDue:
         """Land and project what waits in worlds that hints name, for at most ``ms``."""
-        until = _deadline(ms)
-        unlanded, unread, due = await self._waiting()
+        until, look_until = _deadline(ms), _deadline(ms // 2)
+        found = await waiting(
+            self.authority,
+            self.settings.storage,
+            now=system.now,
+            go_on=lambda: system.now() < look_until,
+        )
+        unlanded, unread = ([ref.world for ref in refs] for refs in (found.unlanded, found.unread))
         try:
             landed = await self._landed(unlanded, unread, until)
         finally:
-            # Also of a landing that fails: then it is that everybody falls behind. And of
-            # worlds whose tick is due: a consumer may be what holds them.
-            awake = [WorldRef(self.settings.storage, each) for each in {*unlanded, *unread, *due}]
-            tell_lag(await lags(self.authority, awake))
+            # Also of a landing that fails: then it is that everybody falls behind.
+            told, unasked = await lags(
+                self.authority, found.awake, go_on=lambda: system.now() < until
+            )
+            tell_lag(told)
+            failed = {ref: error.code for ref, error in [*found.failed, *unasked]}
+            tell("worlds_failed", len(failed))
         if self.settings.trim_ms is not None:
-            await self._trim(sorted({*unlanded, *unread}), self.settings.trim_ms, until)
-        return landed
+            await self._trim([ref.world for ref in found.behind], self.settings.trim_ms, until)
+        codes = tuple(f"{ref.world}: {code}" for ref, code in failed.items())
+        return LandedDue(**asdict(landed), failed=codes)
 
     async def _landed(
         self, unlanded: list[WorldId], unread: list[WorldId], until: Instant
@@ -266,23 +274,6 @@ class LakePorts:
         tell("rows_landed", rows.rows)
         tell("events_landed", events.events)
         return Landed(rows.rows, rows.files, events.events, events.entries)
-
-    async def _waiting(self) -> tuple[list[WorldId], list[WorldId], list[WorldId]]:
-        """Return the worlds with rows to land, with a log to project, with a tick that is due."""
-        # A hint of a world with something to copy lies at most so far ahead.
-        through = Instant(system.now() + UNREAD_MS)
-        unlanded: list[WorldId] = []
-        unread: list[WorldId] = []
-        due: list[WorldId] = []
-        for shard in range(WAKE_SHARDS):
-            for hint in await self.authority.execute(Wakes(shard, through)):
-                ref = WorldRef(hint.storage, hint.world)
-                if ref.storage == self.settings.storage:
-                    agenda = await self.authority.execute(ReadAgenda(ref))
-                    unlanded += [ref.world] if agenda.unlanded else []
-                    unread += [ref.world] if agenda.unread else []
-                    due += [ref.world] if agenda.tick_due is not None else []
-        return unlanded, unread, due
 
 
 def _deadline(ms: int) -> Instant:
