@@ -22,7 +22,7 @@ async def land(ports: LandPorts, request: Request) -> dict[str, Any]:
 async def land_due(ports: LandPorts, remaining_ms: int) -> dict[str, Any]:
     """Land what waits, as a schedule asks."""
     landed = await ports.land_due(ms=max(0, remaining_ms - MARGIN_MS))
-    return asdict(landed)
+    return {**asdict(landed), "failed": list(landed.failed)}
 
 
 ROUTES: Final[tuple[Route[Any], ...]] = (land,)
