@@ -27,7 +27,7 @@ from perdure.api.watch import InvocationFailed
 from perdure.authority import system
 from perdure.authority.dynamodb_wire import table_definition
 from perdure.kernel.errors import StoreUnavailable
-from perdure.kernel.ids import Instant
+from perdure.kernel.ids import Instant, short_hash
 from perdure.runtime.project import Projection
 
 ROOT = Path(__file__).parents[2]
@@ -268,18 +268,23 @@ def test_schedule_lands_what_was_published(on_sqlite):
     assert again == {"rows": 0, "files": 0, "events": 0, "entries": 0, "failed": []}
 
 
+@pytest.mark.parametrize(
+    ("partition", "sort"), [("w/%/", "head"), ("m/%/", "manifest/%")], ids=["head", "manifest"]
+)
 def test_schedule_lands_the_others_when_one_world_cannot_be_read_and_names_it(
-    on_sqlite, in_lambda, capsys, tmp_path
+    on_sqlite, in_lambda, capsys, tmp_path, partition, sort
 ):
-    (catalog,) = tmp_path.glob("*/catalog.db")
     for world in ("a", "b"):
         on_sqlite.http("api", "POST", "/v1/worlds", {"name": world, "world_id": world})
         on_sqlite.http("api", "POST", f"/v1/worlds/{world}/commands", {"commands": [spawn()]})
         on_sqlite.http("tick", "POST", f"/v1/worlds/{world}/tick", {"to_tick": 0})
+    (catalog,) = tmp_path.glob("default/.*.db")
     with closing(sqlite3.connect(catalog, isolation_level=None)) as database:
-        database.execute(
-            "UPDATE record SET body = '{}' WHERE partition LIKE 'w/%/a' AND sort = 'head'"
+        spoiled = database.execute(
+            "UPDATE record SET body = ? WHERE partition LIKE ? AND sort LIKE ?",
+            (b"{}", partition + short_hash("a"), sort),
         )
+        assert spoiled.rowcount == 1
     capsys.readouterr()
 
     landed = on_sqlite.scheduled("land")

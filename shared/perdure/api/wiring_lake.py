@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
@@ -26,6 +26,7 @@ from perdure.authority.costs import Costs
 from perdure.authority.engine import Authority
 from perdure.kernel.caller import Caller
 from perdure.kernel.create import WorldInfo
+from perdure.kernel.errors import PerdureError
 from perdure.kernel.ids import Holder, Instant, WorldId
 from perdure.kernel.quota import payment
 from perdure.lake.audit import EventFilter
@@ -196,11 +197,17 @@ class LakePorts:
             await self.authority.execute(bill)
 
     async def land_all(self, *, ms: int, by: Caller) -> Landed:
-        """Land what any world has published, and project its log, for at most ``ms``."""
+        """Land what any world has published, and project its log, for at most ``ms``.
+
+        Raises Corrupt, at the end, if a world could not be read; the others have landed.
+        """
         await self._paid(by)
         until = _deadline(ms)
         found = await self._all_worlds()
-        return await self._landed(found, found, until)
+        landed, failed = await self._landed(found, found, until)
+        if failed:
+            raise failed[0][1]
+        return landed
 
     async def trim_all(
         self, *, grace_ms: int, dry_run: bool, after: str | None, ms: int, by: Caller
@@ -234,25 +241,29 @@ class LakePorts:
             go_on=lambda: system.now() < look_until,
         )
         unlanded, unread = ([ref.world for ref in refs] for refs in (found.unlanded, found.unread))
+        failed = {ref.world: error.code for ref, error in found.failed}
         try:
-            landed = await self._landed(unlanded, unread, until)
+            landed, broken = await self._landed(unlanded, unread, until)
+            failed |= {world: error.code for world, error in broken}
         finally:
             # Also of a landing that fails: then it is that everybody falls behind.
             told, unasked = await lags(
                 self.authority, found.awake, go_on=lambda: system.now() < until
             )
+            failed |= {ref.world: error.code for ref, error in unasked}
             tell_lag(told)
-            failed = {ref: error.code for ref, error in [*found.failed, *unasked]}
             tell("worlds_failed", len(failed))
         if self.settings.trim_ms is not None:
-            await self._trim([ref.world for ref in found.behind], self.settings.trim_ms, until)
-        codes = tuple(f"{ref.world}: {code}" for ref, code in failed.items())
-        return LandedDue(**asdict(landed), failed=codes)
+            whole = [ref.world for ref in found.behind if ref.world not in failed]
+            await self._trim(whole, self.settings.trim_ms, until)
+        return LandedDue(
+            **asdict(landed), failed=tuple(f"{world}: {code}" for world, code in failed.items())
+        )
 
     async def _landed(
         self, unlanded: list[WorldId], unread: list[WorldId], until: Instant
-    ) -> Landed:
-        """Land some worlds, then project the logs of some."""
+    ) -> tuple[Landed, Sequence[tuple[WorldId, PerdureError]]]:
+        """Land some worlds, then project the logs of some; and name those that could not be."""
         rows, events = LandedRows(), Projected()
         storage, claim = self.settings.storage, partial(claim_of, self.objects)
         if unlanded:
@@ -273,7 +284,8 @@ class LakePorts:
             )
         tell("rows_landed", rows.rows)
         tell("events_landed", events.events)
-        return Landed(rows.rows, rows.files, events.events, events.entries)
+        done = Landed(rows.rows, rows.files, events.events, events.entries)
+        return done, [*rows.failed, *events.failed]
 
 
 def _deadline(ms: int) -> Instant:
