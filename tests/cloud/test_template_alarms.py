@@ -32,6 +32,7 @@ TOLD = {
     "write_units",
     "worlds_due",
     "worlds_stalled",
+    "worlds_failed",
     "oldest_due_ms",
 }
 """The metrics of the functions that are looked at."""
@@ -81,6 +82,7 @@ def test_a_function_that_comes_near_its_time_is_told_of_before_it_is_cut_off():
         ("AWS/DynamoDB", "SystemErrors"),
         ("perdure", "consumer_lag"),
         ("perdure", "worlds_stalled"),
+        ("perdure", "worlds_failed"),
         ("perdure", "oldest_due_ms"),
         ("perdure", "commands_dead"),
     ],

@@ -28,8 +28,8 @@ async def land_due(ports: LandPorts, remaining_ms: int) -> dict[str, Any]:
     try:
         landed = await ports.land_due(ms=max(0, remaining_ms - MARGIN_MS))
     except FenceHeld as error:
-        return {**asdict(Landed()), "left": error.code}
-    return asdict(landed)
+        return {**asdict(Landed()), "failed": [], "left": error.code}
+    return {**asdict(landed), "failed": list(landed.failed)}
 
 
 ROUTES: Final[tuple[Route[Any], ...]] = (land,)
