@@ -127,11 +127,12 @@ class Gateway:
             return as_answer(await sandbox.invoke(event, seconds_max=seconds_max))
         except asyncio.CancelledError:
             # The server stops and waits for this request no longer; whoever asked is told.
-            return problem(_late(method, "an answer before the server stopped")).event()
+            late = _late(method, "an answer before the server stopped")
+            return problem(late, is_inside=True).event()
         except Exception as error:  # noqa: BLE001  # API Gateway answers for any failed function
             told = _told(error, sandbox, method, seconds_max)
             if told is not None:
-                return problem(told).event()
+                return problem(told, is_inside=True).event()
             click.echo(f"perdure: {sandbox.function.name} failed: {error!r}", err=True)
             return internal().event()
 

@@ -14,6 +14,12 @@ from perdure.kernel.errors import PerdureError, Refused, Unavailable
 INSIDE = {"schema_mismatch", "newer_schema", "corrupt", "corrupt_lineage", "missing_run"}
 """Refusals that are no fault of the caller."""
 
+OF_A_STORE = {*INSIDE, "store_refused", "store_unavailable", "outcome_unknown"}
+"""What they are told with may be a driver's words."""
+
+LASTING = {"tick_failed", "store_refused"}
+"""Somebody has to mend it before it helps to ask again."""
+
 
 def kinds(of: type[PerdureError]) -> Iterator[type[PerdureError]]:
     for kind in of.__subclasses__():
@@ -26,7 +32,7 @@ EVERY = sorted({*kinds(PerdureError)} - {Refused, Unavailable}, key=lambda kind:
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.code)
 def test_error_is_answered_with_its_code_and_both_halves_of_its_sentence(kind):
-    answer = problem(kind(expected="one thing", found="another"))
+    answer = problem(kind(expected="one thing", found="another"), is_inside=True)
 
     body = json.loads(answer.body)
     assert answer.content_type == "application/problem+json"
@@ -41,7 +47,7 @@ def test_family_can_be_told_from_the_answer(kind):
     answer = problem(kind(expected="one thing", found="another"))
 
     if issubclass(kind, Unavailable):
-        assert ("retry-after" in answer.headers) == (kind is not errors.TickFailed)
+        assert ("retry-after" in answer.headers) == (kind.code not in LASTING)
     else:
         assert "retry-after" not in answer.headers
         assert (answer.status >= 500) == (kind.code in INSIDE)
@@ -67,11 +73,34 @@ def test_family_can_be_told_from_the_answer(kind):
         (errors.FenceHeld, 409),
         (errors.OutcomeUnknown, 503),
         (errors.StoreUnavailable, 503),
+        (errors.StoreRefused, 500),
         (errors.TickFailed, 500),
     ],
 )
 def test_status_is_the_promised_one(kind, status):
     assert status_of(kind(expected="a", found="b")) == status
+
+
+@pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.code)
+def test_what_a_store_said_is_in_no_member_of_an_answer(kind):
+    error = kind(expected="table arn:1", found="AccessDenied: arn:2 at https://arn:3")
+
+    answer = problem(error, correlation="c1")
+
+    body = json.loads(answer.body)
+    assert ("arn:" in str(body)) == (kind.code not in OF_A_STORE)
+    assert body["detail"] == f"Expected {body['expected']}; found {body['found']}."
+    assert body["instance"] == "urn:perdure:correlation:c1"
+
+
+@pytest.mark.parametrize("kind", [errors.InvalidValue, errors.NotFound, errors.NewerSchema])
+def test_fault_of_the_settings_is_the_functions_own_and_does_not_quote_them(kind):
+    error = kind(expected="PERDURE_STORAGE as s3://…", found="'s3://secret'")
+
+    answer = problem(error, is_own=True)
+
+    assert (answer.status, json.loads(answer.body)["code"]) == (500, kind.code)
+    assert b"secret" not in answer.body
 
 
 def test_problem_names_the_batch_to_ask_again_with():

@@ -271,7 +271,9 @@ class Finds:
     found: Found
     queue: PaperQueue = field(default_factory=PaperQueue)
 
-    async def look(self, *, ms):
+    async def look(self, *, ms, tell):
+        for due in self.found.due:
+            await tell((due,))
         return self.found
 
 
@@ -305,6 +307,24 @@ def test_a_dispatch_whose_queue_takes_nothing_fails_so_that_an_alarm_hears_of_it
 
     with pytest.raises(InvocationFailed, match="store_unavailable"):
         sandbox.handler(SCHEDULE, Context())
+    sandbox.close()
+
+
+def test_a_message_that_is_not_taken_keeps_no_later_one_from_the_queue_and_fails_the_dispatch():
+    class Choosy(PaperQueue):
+        async def send(self, messages):
+            if "poison" in messages[0].body:
+                raise refusal(StoreUnavailable)
+            await super().send(messages)
+
+    due = tuple(Due(WorldRef(STORAGE, WorldId(name)), Instant(1)) for name in ("poison", "w"))
+    ports = Finds(Found(due, 0, 0), Choosy())
+    sandbox = Sandbox(lambda: Opened(ports), (), ticking.dispatch_due)
+
+    with pytest.raises(InvocationFailed, match="store_unavailable"):
+        sandbox.handler(SCHEDULE, Context())
+
+    assert ports.queue.sent == [message_of(due[1])]
     sandbox.close()
 
 

@@ -9,7 +9,7 @@ from botocore import exceptions as boto
 from botocore.exceptions import ClientError
 
 from perdure.authority.dynamodb_errors import Verdict, ruling
-from perdure.kernel.errors import Invalid, NotFound, NotPermitted, StoreUnavailable
+from perdure.kernel.errors import StoreRefused, StoreUnavailable
 from perdure.kernel.ids import Token
 
 MINE = Token("mine")
@@ -47,12 +47,12 @@ def answered(code: str, status: int = 400, **more: Any) -> ClientError:
         ("InternalServerError", 500, Verdict.UNKNOWN, StoreUnavailable),
         ("ServiceUnavailable", 503, Verdict.UNKNOWN, StoreUnavailable),
         ("SomethingNew", 500, Verdict.UNKNOWN, StoreUnavailable),
-        ("SomethingNew", 400, Verdict.REFUSED, StoreUnavailable),
-        ("ResourceNotFoundException", 400, Verdict.REFUSED, NotFound),
-        ("AccessDeniedException", 400, Verdict.REFUSED, NotPermitted),
-        ("UnrecognizedClientException", 400, Verdict.REFUSED, NotPermitted),
-        ("ExpiredTokenException", 400, Verdict.REFUSED, NotPermitted),
-        ("ValidationException", 400, Verdict.REFUSED, Invalid),
+        ("SomethingNew", 400, Verdict.REFUSED, StoreRefused),
+        ("ResourceNotFoundException", 400, Verdict.REFUSED, StoreRefused),
+        ("AccessDeniedException", 400, Verdict.REFUSED, StoreRefused),
+        ("UnrecognizedClientException", 400, Verdict.REFUSED, StoreRefused),
+        ("ExpiredTokenException", 400, Verdict.REFUSED, StoreRefused),
+        ("ValidationException", 400, Verdict.REFUSED, StoreRefused),
     ],
 )
 def test_an_error_code_has_one_meaning(
@@ -114,7 +114,10 @@ def test_a_cancelled_transaction_is_judged_by_every_reason(
 ) -> None:
     error = answered("TransactionCanceledException", CancellationReasons=reasons)
 
-    assert ruling(error, MINE).verdict is verdict
+    ruled = ruling(error, MINE)
+
+    assert ruled.verdict is verdict
+    assert type(ruled.error) is _kind(verdict)
 
 
 @pytest.mark.parametrize(
@@ -134,4 +137,12 @@ def test_a_cancelled_transaction_is_judged_by_every_reason(
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
 def test_silence_is_unknown_unless_nothing_was_sent(error: Any, verdict: Verdict) -> None:
-    assert ruling(error, MINE).verdict is verdict
+    ruled = ruling(error, MINE)
+
+    assert ruled.verdict is verdict
+    assert type(ruled.error) is _kind(verdict)
+
+
+def _kind(verdict: Verdict) -> type[StoreUnavailable]:
+    """What DynamoDB refuses is no fault of who asked: no kind that says so."""
+    return StoreRefused if verdict is Verdict.REFUSED else StoreUnavailable

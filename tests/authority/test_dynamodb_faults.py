@@ -18,13 +18,14 @@ from perdure.authority.store import RevisionConflict
 from perdure.authority.testing.records import HERE, Note, Tell, note, put, version
 from perdure.authority.testing.registry import authority
 from perdure.kernel.commit import Check, Commit, Put
-from perdure.kernel.errors import NotFound, OutcomeUnknown, StoreUnavailable
+from perdure.kernel.errors import OutcomeUnknown, StoreRefused, StoreUnavailable
 from perdure.kernel.ids import Token
 from perdure.kernel.view import Range, Reads, Stored
 
 ONE = put("a", b"a", by="t1")
 TWO = Commit(Token("t1"), (Put(note("a"), None, b"a"), Check(note("b"), None)))
 LOST = ReadTimeoutError(endpoint_url="x")
+REFUSALS = ("AccessDeniedException", "ExpiredTokenException", "ResourceNotFoundException")
 
 
 def canceled(*reasons: Any) -> ClientError:
@@ -202,6 +203,48 @@ def test_throttling_after_a_transaction_under_way_is_unknown(desk: Desk) -> None
         desk.commit(TWO, busy, *[instead(answered("ThrottlingException"))] * 7)
 
 
+@pytest.mark.parametrize("code", REFUSALS)
+def test_a_refusal_after_a_transaction_under_way_is_unknown(desk: Desk, code: str) -> None:
+    busy = instead(answered("TransactionInProgressException"))
+
+    with pytest.raises(OutcomeUnknown):
+        desk.commit(TWO, busy, instead(answered(code)))
+    with pytest.raises(StoreRefused):
+        desk.commit(TWO, instead(answered(code)))
+
+
+def test_a_store_closed_after_a_transaction_under_way_leaves_it_unknown(desk: Desk) -> None:
+    def closing(call: Any, request: Any) -> Any:
+        desk.store._is_closed = True
+        raise answered("TransactionInProgressException")
+
+    with pytest.raises(OutcomeUnknown):
+        desk.commit(TWO, closing)
+
+
+@pytest.mark.parametrize("code", REFUSALS)
+def test_a_token_that_cannot_be_read_back_is_unknown(desk: Desk, code: str) -> None:
+    mismatch = after(answered("IdempotentParameterMismatchException"))
+
+    with pytest.raises(OutcomeUnknown):
+        desk.commit(TWO, mismatch, instead(answered(code)))
+
+    assert desk.body("a") == b"a"
+
+
+@pytest.mark.parametrize("code", [*REFUSALS, "ThrottlingException", "SomethingNew"])
+def test_after_a_lost_answer_no_refusal_says_that_nothing_happened(desk: Desk, code: str) -> None:
+    async def story() -> None:
+        desk.client.plan = [None, after(LOST), *[instead(answered(code))] * 99]
+        await authority(desk.store).execute(Tell("id", "text"))
+
+    with pytest.raises(OutcomeUnknown):
+        asyncio.run(story())
+
+    desk.client.plan = []
+    assert asyncio.run(authority(desk.store).execute(Tell("id", "text"))) == 1
+
+
 def test_a_token_known_with_other_parameters_is_read_back(desk: Desk) -> None:
     mismatch = answered("IdempotentParameterMismatchException")
 
@@ -278,9 +321,9 @@ def test_a_load_is_tried_again_whatever_the_answer(desk: Desk, *, snapshot: bool
 def test_a_missing_table_is_said_at_once(desk: Desk) -> None:
     missing = instead(answered("ResourceNotFoundException"))
 
-    with pytest.raises(NotFound):
+    with pytest.raises(StoreRefused):
         desk.load(Reads(keys=(note("a"),)), missing)
-    with pytest.raises(NotFound):
+    with pytest.raises(StoreRefused):
         desk.commit(ONE, missing)
     assert desk.pauses == []
 

@@ -15,10 +15,15 @@ from perdure.kernel.commit import Commit
 from perdure.kernel.errors import (
     Conflict,
     Contended,
+    Corrupt,
+    NewerSchema,
     NotPermitted,
     OutcomeUnknown,
+    PerdureError,
+    StoreRefused,
     StoreUnavailable,
 )
+from perdure.kernel.view import Reads, View
 
 T = TypeVar("T")
 
@@ -176,6 +181,49 @@ def test_an_error_of_the_store_reaches_only_those_it_concerns() -> None:
     assert isinstance(second, NotPermitted)
     assert first is not second
     assert other == 1
+
+
+def test_a_refused_load_reaches_only_those_it_concerns() -> None:
+    class Forbidden(MemoryStore):
+        async def load(self, reads: Reads) -> View:
+            if counter("c") in reads.keys:
+                raise StoreRefused(expected="permission", found="none")
+            return await super().load(reads)
+
+    async def story() -> list[object]:
+        engine = authority(Forbidden())
+        return await asyncio.gather(
+            engine.execute(Add()), engine.execute(Tell("id", "x")), return_exceptions=True
+        )
+
+    refused, told_once = run(story())
+
+    assert isinstance(refused, StoreRefused)
+    assert told_once == 1
+
+
+@pytest.mark.parametrize("kind", [StoreRefused, StoreUnavailable, Corrupt, NewerSchema])
+@pytest.mark.parametrize("where", ["commit", "load"])
+def test_after_a_lost_answer_nothing_that_the_store_says_means_that_nothing_happened(
+    kind: type[PerdureError], where: str
+) -> None:
+    class Failing(MemoryStore):
+        sent = 0
+
+        async def commit(self, commit: Commit) -> None:
+            self.sent += 1
+            if self.sent > 1 and where == "commit":
+                raise kind(expected="a store", found="none")
+            await super().commit(commit)
+            raise OutcomeUnknown(expected="an answer", found="none")
+
+        async def load(self, reads: Reads) -> View:
+            if self.sent and where == "load":
+                raise kind(expected="a store", found="none")
+            return await super().load(reads)
+
+    with pytest.raises(OutcomeUnknown):
+        run(authority(Failing()).execute(Tell("id", "x")))
 
 
 def test_a_large_body_survives_lost_answers() -> None:

@@ -16,6 +16,7 @@ from perdure.api.checkup_worlds import LAG_MAX, OVERDUE_MS_MAX, Seen, judged
 from perdure.api.wiring_lake import LEASE_MS_CLOUD
 from perdure.cli.doctor import CHECKS
 from perdure.cli.doctor_versions import package_findings, python_findings
+from perdure.kernel.errors import StoreRefused, StoreUnavailable
 from perdure.kernel.ids import Instant
 
 pytestmark = pytest.mark.cloud
@@ -143,3 +144,21 @@ def test_every_check_of_the_code_is_in_the_list():
             named |= {f"{of}-write" for of in re.findall(r'\bwritten\("(\w+)"', text)}
 
     assert named == set(CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("error", "may_pass"),
+    [
+        (StoreRefused(expected="permission to use the table", found="AccessDenied: arn:…"), False),
+        (StoreUnavailable(expected="an answer", found="none"), True),
+    ],
+)
+def test_store_that_refuses_a_check_has_to_be_mended_and_is_quoted(error, may_pass):
+    def refused():
+        raise error
+
+    (found,) = run_checks([Check("floor", refused, "install another version")])
+
+    assert (found.level, found.may_pass) == ("fail", may_pass)
+    assert error.found in found.found
+    assert ("permission" in found.remedy) == (not may_pass)

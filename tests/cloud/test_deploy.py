@@ -245,7 +245,7 @@ def test_without_one_permission_a_world_stands_still_until_it_is_given_back(
     world = {"name": "still", "world_id": "still", "every": "1s"}
     made = admin.post("/v1/worlds", json=world)
     time.sleep(1.1)
-    with pytest.raises(FunctionFailed, match="store_unavailable"):
+    with pytest.raises(FunctionFailed, match="store_refused"):
         stack.invoke("DispatchFunction", SCHEDULED)
     told = stack.logs("DispatchFunction")
     still = published(admin, "/v1/worlds/still")

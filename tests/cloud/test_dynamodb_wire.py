@@ -18,7 +18,7 @@ from perdure.authority.store import RevisionConflict
 from perdure.authority.testing.records import Tell, note, put, removal, version
 from perdure.authority.testing.registry import authority
 from perdure.kernel.commit import Check, Commit, Put
-from perdure.kernel.errors import OutcomeUnknown, StoreUnavailable
+from perdure.kernel.errors import OutcomeUnknown, StoreRefused, StoreUnavailable
 from perdure.kernel.ids import Token
 from perdure.kernel.view import Reads, Stored
 
@@ -33,6 +33,7 @@ OVER = (
     b'{"__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException",'
     b' "message": "slow"}'
 )
+DENIED = b'{"__type": "com.amazon.coral.service#AccessDeniedException", "Message": "arn:aws:iam"}'
 BROKEN = b'{"__type": "com.amazonaws.dynamodb.v20120810#InternalServerError", "message": "broken"}'
 
 NUMBERS = count(600)
@@ -102,6 +103,31 @@ def test_throttled_writes_are_sent_again_by_the_store_and_by_nothing_else(desk, 
     with pytest.raises(StoreUnavailable):
         desk.commit(put("z", b"z", by="t9"), *[Fault(400, body, arrives=False)] * 8)
     assert desk.stored("z") is None
+
+
+@COMMITS
+def test_what_aws_denies_is_refused_at_once_and_nothing_happened(desk, commit):
+    denied = Fault(400, DENIED, arrives=False)
+
+    for ask in (lambda: desk.commit(commit, denied), lambda: desk.stored("a", denied)):
+        with pytest.raises(StoreRefused, match="permission to use the table"):
+            ask()
+
+    assert (len(desk.wire.seen), desk.pauses) == (2, 0)
+    assert desk.stored("a") is None
+
+
+def test_what_aws_denies_after_a_lost_answer_leaves_the_request_unknown(desk):
+    async def story() -> int:
+        denied = [Fault(400, DENIED, arrives=False)] * 9
+        desk.wire.plan.extend([None, Fault(None), *denied])
+        return await authority(desk.store).execute(Tell("id", "text"))
+
+    with pytest.raises(OutcomeUnknown):
+        asyncio.run(story())
+
+    desk.wire.plan.clear()
+    assert asyncio.run(authority(desk.store).execute(Tell("id", "text"))) == 1
 
 
 @pytest.mark.parametrize("snapshot", [False, True])

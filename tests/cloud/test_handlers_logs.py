@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import sqlite3
 import traceback
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, EndpointConnectionError
 from tests.api.rig import bearer, spawn
 from tests.cloud.looked_on import SCHEDULED
 
@@ -282,6 +283,12 @@ def test_failure_of_what_nobody_waits_for_reaches_lambda_as_a_code_and_nothing_m
     assert SECRET not in looked.told()[2]
 
 
+def full_disk() -> sqlite3.Error:
+    error = sqlite3.OperationalError(f"no room at {SECRET}")
+    error.sqlite_errorname = "SQLITE_FULL"
+    return error
+
+
 def denied():
     """Fail as a store does that AWS denies something."""
     said = {"Error": {"Code": "AccessDenied", "Message": SECRET}}
@@ -303,7 +310,28 @@ def test_what_aws_has_refused_is_told_by_the_code_of_aws(looked_on):
     assert SECRET not in printed
 
 
-def test_refusal_that_is_not_of_aws_has_no_cause(api):
+@pytest.mark.parametrize(
+    ("cause", "named"),
+    [
+        (EndpointConnectionError(endpoint_url=SECRET), "EndpointConnectionError"),
+        (full_disk(), "SQLITE_FULL"),
+    ],
+)
+def test_what_kept_a_store_from_answering_is_told_by_its_name(looked_on, cause, named):
+    async def work(ports, remaining_ms):
+        raise StoreUnavailable(expected="an answer", found=str(cause)) from cause
+
+    looked = looked_on(scheduled=work)
+
+    with pytest.raises(InvocationFailed):
+        looked.gets(SCHEDULED)
+
+    lines, _, printed = looked.told()
+    assert lines[-1]["cause"] == named
+    assert SECRET not in printed
+
+
+def test_refusal_that_is_not_of_a_store_has_no_cause(api):
     api.asks("GET", "/v1/worlds/nowhere")
 
     line = api.line()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import boto3
 import pytest
@@ -16,6 +17,7 @@ from perdure.kernel.errors import (
     InvalidId,
     NotFound,
     OutcomeUnknown,
+    StoreRefused,
     StoreUnavailable,
 )
 from perdure.lake.objects import LocalObjects, ObjectStore
@@ -153,6 +155,13 @@ def refusal(code: str, status: int) -> ClientError:
     return ClientError(answer, "PutObject")
 
 
+class Busy:
+    """Slows everybody down."""
+
+    def get_object(self, **_: Any) -> Any:
+        raise refusal("SlowDown", 503)
+
+
 LOST = ReadTimeoutError(endpoint_url="s3")
 
 
@@ -165,7 +174,8 @@ LOST = ReadTimeoutError(endpoint_url="s3")
         ([(True, refusal("PreconditionFailed", 412))], None),
         ([(True, refusal("InternalError", 500))], None),
         ([(False, refusal("SlowDown", 503)), (True, LOST)], None),
-        ([(False, refusal("AccessDenied", 403))], StoreUnavailable),
+        ([(False, refusal("AccessDenied", 403))], StoreRefused),
+        ([(False, refusal("ExpiredToken", 400))], StoreRefused),
         ([(False, LOST)] * 5, OutcomeUnknown),
     ],
 )
@@ -178,6 +188,17 @@ def test_whatever_answer_a_put_gets_what_lies_there_decides(client, script, verd
     else:
         with pytest.raises(verdict):
             asyncio.run(objects.put("a/b", b"x"))
+
+
+def test_bucket_that_is_gone_refuses_and_one_that_is_busy_does_not_answer(client):
+    gone = S3Objects(client, "gone")
+
+    for call in (gone.get("a/b"), gone.delete("a/b"), gone.sizes("a/"), gone.put("a/b", b"x")):
+        with pytest.raises(StoreRefused):
+            asyncio.run(call)
+    with pytest.raises(StoreUnavailable) as busy:
+        asyncio.run(S3Objects(Busy(), "lake").get("a/b"))
+    assert type(busy.value) is StoreUnavailable
 
 
 def test_a_precondition_failure_over_other_bytes_is_a_conflict(client):

@@ -9,7 +9,14 @@ from tests.runtime.harness import Fuel, Place, Speed, fresh_app, harness
 from perdure import AddComponents, App, Despawn, RemoveComponents, Spawn, Update
 from perdure.kernel import limits
 from perdure.kernel.cancel import Cancel
-from perdure.kernel.errors import FenceHeld, StaleWriter, Stalled
+from perdure.kernel.errors import (
+    Corrupt,
+    FenceHeld,
+    OutcomeUnknown,
+    StaleWriter,
+    Stalled,
+    StoreRefused,
+)
 from perdure.kernel.ids import CommandId, Tick
 from perdure.kernel.publish import Publish
 from perdure.kernel.reading import FindManifests
@@ -187,6 +194,36 @@ class Interposed:
             if self.publications == 1:
                 await self.rival()
         return await self.authority.execute(request)
+
+
+class Losing:
+    """An authority that publishes, gives no answer to that, and then another one."""
+
+    def __init__(self, authority, *errors):
+        self.authority, self.errors = authority, list(errors)
+
+    async def execute(self, request):
+        if not isinstance(request, Publish) or not self.errors:
+            return await self.authority.execute(request)
+        error = self.errors.pop(0)
+        if isinstance(error, OutcomeUnknown):
+            await self.authority.execute(request)
+        raise error
+
+
+@pytest.mark.parametrize("kind", [StoreRefused, Corrupt])
+async def test_a_tick_whose_publication_went_unanswered_is_not_told_as_unpublished(tmp_path, kind):
+    h = harness(tmp_path)
+    await h.worlds.create("harbour", world_id="w")
+    lost, refused = (each(expected="an answer", found="none") for each in (OutcomeUnknown, kind))
+
+    with pytest.raises(OutcomeUnknown):
+        await h.run("w", 0, h.ticker(authority=Losing(h.authority, lost, refused)))
+    with pytest.raises(kind):
+        await h.run("w", 1, h.ticker(authority=Losing(h.authority, refused)))
+
+    assert [each.tick for each in await manifests("w", h)] == [0]
+    assert (await h.run("w", 1)).published_tick == 1
 
 
 async def test_a_cancel_between_drain_and_publication_makes_the_tick_drain_again(tmp_path):

@@ -15,10 +15,13 @@ from perdure.kernel.errors import (
     Contended,
     NameTaken,
     OutcomeUnknown,
+    StoreUnavailable,
     TooLarge,
     Unavailable,
 )
+from perdure.kernel.ledger import Ledger
 from perdure.kernel.operations import Spawn
+from perdure.kernel.status import StatusOf
 
 
 def test_a_command_goes_its_way():
@@ -140,6 +143,36 @@ def test_a_batch_id_that_was_drawn_comes_back_when_the_outcome_is_unknown():
 
     assert batch_id.startswith("drawn-")
     assert again.receipts[0].command_id == f"{batch_id}.0"
+
+
+class Deaf:
+    """An authority that decides, and answers no question about commands."""
+
+    def __init__(self, authority):
+        self.authority = authority
+
+    async def execute(self, request):
+        if isinstance(request, (StatusOf, Ledger)):
+            raise StoreUnavailable(expected="an answer", found="none")
+        return await self.authority.execute(request)
+
+
+def test_what_is_done_is_not_told_as_undone_because_it_cannot_be_read():
+    async def story(harbour):
+        worlds = harbour.worlds
+        await worlds.submit("w", [due(3)], batch_id="b")
+        hearing, worlds._authority = worlds._authority, Deaf(worlds._authority)
+        with pytest.raises(OutcomeUnknown) as sent_again:
+            await worlds.submit("w", [due(3)], batch_id="b")
+        with pytest.raises(OutcomeUnknown):
+            await worlds.cancel("w", "b.0")
+        worlds._authority = hearing
+        return sent_again.value.batch_id, await worlds.command("w", "b.0")
+
+    batch_id, command = played(story)
+
+    assert batch_id == "b"
+    assert command.code == "cancelled"
 
 
 def test_too_many_lost_races_are_unavailable_not_refused():

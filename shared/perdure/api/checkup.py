@@ -12,12 +12,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from perdure.kernel.errors import PerdureError, Unavailable, text_of
+from perdure.kernel.errors import PerdureError, StoreRefused, Unavailable, text_of
 
 Level = Literal["ok", "warn", "fail", "skip"]
 
 CHECK_SECONDS: Final = 6.0
 """What one check may take. Its requests give up sooner, and say of what."""
+
+MEND: Final = (
+    "mend what the message names: give the permission, get new credentials, or deploy what is gone"
+)
+"""What to do about a store that refuses, whatever the check was about."""
 
 HIDDEN: Final = "[hidden]"
 SECRET_CHARACTERS_MIN: Final = 4
@@ -73,6 +78,8 @@ def skip(why: str) -> Finding:
 def refused(error: PerdureError, remedy: str) -> Finding:
     """Return what an error of ours means for a check."""
     found = f"{error.code}: expected {error.expected}, found {error.found}"
+    if isinstance(error, StoreRefused):
+        return fail(found, MEND)
     return fail(found, remedy, may_pass=isinstance(error, Unavailable))
 
 

@@ -9,15 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from perdure.api.measures import Measures
+from perdure.kernel.refusals import behind
 
 CORRELATION: Final = "x-correlation-id"
 """Header of requests and replies."""
 
 ATTRIBUTE: Final = "correlation"
 """Attribute of queue messages: the correlation id of what sent them."""
-
-CAUSES_MAX: Final = 8
-"""Errors behind an error that are looked at."""
 
 _SHAPE: Final = re.compile(r"[A-Za-z0-9._:=+-]{1,64}", re.ASCII)
 
@@ -38,7 +36,7 @@ class Invocation:
     status: int | None = None
     code: str | None = None
     cause: str | None = None
-    """What AWS called it, as AccessDenied, if it was AWS that refused."""
+    """What the store called it, as AccessDenied or SQLITE_FULL, if it was the store that refused."""
     may_change: bool = False
     """What it asks for has begun, and is no reading."""
     batch_id: str | None = None
@@ -96,19 +94,21 @@ def correlation_of_message(record: Any, request_id: str) -> str:
 
 
 def cause_of(error: BaseException) -> str | None:
-    """Return AWS's own code for what is behind an error, None if AWS has refused nothing.
+    """Return the store's own code for what is behind an error, None if no store said anything.
 
-    Codes are AWS's words and say what its text does, without what was sent.
+    Of AWS its code, of its driver the name of the error, of SQLite the name of the result.
+    Codes say what the text does, without what was sent, and where to.
     """
-    behind: BaseException | None = error
-    for _ in range(CAUSES_MAX):
-        if behind is None:
-            return None
-        response = getattr(behind, "response", None)
+    for each in behind(error):
+        response = getattr(each, "response", None)
         said = response.get("Error") if isinstance(response, Mapping) else None
         if isinstance(said, Mapping):
             return _shaped(said.get("Code"))
-        behind = behind.__cause__ or behind.__context__
+        if type(each).__module__.startswith("botocore."):
+            return type(each).__name__
+        named = _shaped(getattr(each, "sqlite_errorname", None))
+        if named is not None:
+            return named
     return None
 
 

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from perdure.api.gateway import Answer
 from perdure.kernel import errors
-from perdure.kernel.errors import PerdureError
+from perdure.kernel.errors import PerdureError, said
 
 CONTENT_TYPE: Final = "application/problem+json"
 
@@ -40,8 +40,22 @@ _STATUS: Final[Mapping[type[PerdureError], HTTPStatus]] = {
     errors.FenceHeld: HTTPStatus.CONFLICT,
     errors.QuotaExceeded: HTTPStatus.TOO_MANY_REQUESTS,
     errors.TickFailed: HTTPStatus.INTERNAL_SERVER_ERROR,
+    errors.StoreRefused: HTTPStatus.INTERNAL_SERVER_ERROR,
     errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
 }
+
+
+# What is said instead of what a store said, or where it is: that may name an account, a role, a
+# table, a bucket or a path, and the log of the function has its code as `cause`.
+_INSIDE: Final[Mapping[type[PerdureError], tuple[str, str]]] = {
+    errors.SchemaMismatch: ("a table that is what its catalog record says", "another"),
+    errors.NewerSchema: ("a store that this version can read", "a newer one"),
+    errors.Corrupt: ("stored bytes that match their digest", "others"),
+    errors.OutcomeUnknown: ("an answer to a commit", "none: it may have happened"),
+    errors.StoreUnavailable: ("an answer from the store", "none"),
+    errors.StoreRefused: ("a store that does what it is asked", "one that refuses the function"),
+}
+_SOMETHING_ELSE: Final = "something else"
 
 
 class Problem(BaseModel):
@@ -64,27 +78,38 @@ class Problem(BaseModel):
 
 
 def problem(
-    error: PerdureError, *, status: HTTPStatus | None = None, correlation: str = ""
+    error: PerdureError, *, correlation: str = "", is_own: bool = False, is_inside: bool = False
 ) -> Answer:
-    """Turn an error into an answer, with the status of its kind if none is given.
+    """Turn an error into an answer with the status of its kind.
 
+    ``is_own`` is for a fault of the function's settings, whatever its kind. ``is_inside`` lets
+    the answer say what a store said: to somebody in this process, or if nothing was asked of one.
     When a batch's outcome is not known, its id comes along, so that the caller can ask again
     without doing it twice.
     """
-    status = status_of(error) if status is None else status
+    status = HTTPStatus.INTERNAL_SERVER_ERROR if is_own else status_of(error)
+    expected, found = (error.expected, error.found) if is_inside else _outside(error, is_own=is_own)
     members = {
-        **_members(error.code, status, str(error), correlation),
-        "expected": error.expected,
-        "found": error.found,
+        **_members(error.code, status, said(expected, found), correlation),
+        "expected": expected,
+        "found": found,
     }
     if isinstance(error, errors.Unavailable) and error.batch_id is not None:
         members["batch_id"] = error.batch_id
     headers = {}
     if isinstance(error, errors.Unauthenticated):
         headers["www-authenticate"] = "Bearer"
-    if isinstance(error, errors.Unavailable) and not isinstance(error, errors.TickFailed):
+    if isinstance(error, errors.Unavailable) and status != HTTPStatus.INTERNAL_SERVER_ERROR:
         headers["retry-after"] = str(_retry_after_seconds(error))
     return Answer(status, to_json(members), content_type=CONTENT_TYPE, headers=headers)
+
+
+def _outside(error: PerdureError, *, is_own: bool) -> tuple[str, str]:
+    """Return both halves of an error's sentence as anybody may read them."""
+    for each in type(error).__mro__:
+        if each in _INSIDE:
+            return _INSIDE[each]
+    return error.expected, _SOMETHING_ELSE if is_own else error.found
 
 
 def _retry_after_seconds(error: errors.Unavailable) -> int:

@@ -6,7 +6,6 @@ import asyncio
 import importlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from http import HTTPStatus
 from typing import Any, Final, Generic, TypeVar
 
 from perdure.api.access import TRUSTED, principal
@@ -185,9 +184,9 @@ class Sandbox(Generic[P]):
             answer = await self._in_time(self._routed(event, context, seen), ms)
             reply = answer.event(bytes_max=self._reply_bytes_max)
         except TimeUp:
-            reply = self._refusal(_late(seen), seen)
+            reply = self._refusal(_late(seen), seen, is_inside=True)
         except _OwnFault as fault:
-            reply = self._refusal(fault.error, seen, status=HTTPStatus.INTERNAL_SERVER_ERROR)
+            reply = self._refusal(fault.error, seen, is_own=True)
         except PerdureError as error:
             reply = self._refusal(error, seen)
         except Exception as error:  # noqa: BLE001  # the last frame before the caller
@@ -199,10 +198,18 @@ class Sandbox(Generic[P]):
         return reply
 
     def _refusal(
-        self, error: PerdureError, seen: Invocation, *, status: HTTPStatus | None = None
+        self,
+        error: PerdureError,
+        seen: Invocation,
+        *,
+        is_own: bool = False,
+        is_inside: bool = False,
     ) -> dict[str, Any]:
         seen.code, seen.cause = error.code, cause_of(error)
-        return problem(error, status=status, correlation=seen.correlation).event()
+        # Who is in this process may know what the store said, and where it lies.
+        is_inside |= self._trusted
+        told = problem(error, correlation=seen.correlation, is_own=is_own, is_inside=is_inside)
+        return told.event()
 
     async def _routed(
         self, event: Mapping[str, Any], context: LambdaContext, seen: Invocation

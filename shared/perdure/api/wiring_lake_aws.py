@@ -15,7 +15,7 @@ from requests import RequestException, Session
 
 from perdure.api.settings import Settings
 from perdure.api.wiring_objects import bucket_and_prefix
-from perdure.kernel.errors import StoreUnavailable
+from perdure.kernel.refusals import unanswered
 from perdure.lake.catalog import Guarded, open_file
 
 CONNECT_SECONDS: Final = 2
@@ -78,9 +78,7 @@ def _table_bucket(chosen: Settings) -> Catalog:
     try:
         return TableBucketCatalog("perdure", **properties)
     except (RESTError, RequestException) as error:
-        raise StoreUnavailable(
-            expected=f"the Iceberg catalog of {chosen.tables}", found=str(error)
-        ) from error
+        raise unanswered(f"the Iceberg catalog of {chosen.tables}", error) from error
 
 
 def _of_files(chosen: Settings, region: str | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from perdure.authority.dynamodb_errors import Ruling, Verdict, ruling
 from perdure.authority.store import RevisionConflict
 from perdure.kernel import limits
 from perdure.kernel.commit import Commit, Put
-from perdure.kernel.errors import OutcomeUnknown, StoreUnavailable
+from perdure.kernel.errors import OutcomeUnknown, PerdureError, StoreUnavailable
 from perdure.kernel.view import Key, Range, Reads, Stored, View
 
 if TYPE_CHECKING:
@@ -48,6 +48,14 @@ class Counters:
     retries: int = 0
     read_units: float = 0.0
     write_units: float = 0.0
+
+
+@dataclass(slots=True)
+class _Sending:
+    """One commit, however often it is sent."""
+
+    is_unsure: bool = False
+    """DynamoDB has known its token: it may have happened, whatever is answered next."""
 
 
 class DynamoStore:
@@ -89,28 +97,37 @@ class DynamoStore:
         return View(stored, found, reads.keys)
 
     async def commit(self, commit: Commit) -> None:
+        sending = _Sending()
+        try:
+            await self._commit(commit, sending)
+        except PerdureError as error:
+            if sending.is_unsure and not isinstance(error, OutcomeUnknown):
+                raise _unknown(error) from error
+            raise
+
+    async def close(self) -> None:
+        self._is_closed = True
+        await asyncio.to_thread(self._pool.shutdown)
+
+    async def _commit(self, commit: Commit, sending: _Sending) -> None:
         call = self._call(commit)
         units = wire.write_units(commit.actions, commit.token)
-        waited, was_under_way = 0.0, False
+        waited = 0.0
         for tries in range(1, TRIES_MAX + 1):
             try:
                 answer = await self._sent(call)
             except (ClientError, BotoCoreError) as error:
                 ruled = ruling(error, commit.token)
+                sending.is_unsure |= ruled.verdict in {Verdict.UNDER_WAY, Verdict.READ_BACK}
                 if await self._is_done(commit, ruled):
                     self.counters.write_units += units
                     return
-                was_under_way |= ruled.verdict is Verdict.UNDER_WAY
                 if tries == TRIES_MAX:
-                    raise (_unknown(ruled) if was_under_way else ruled.error) from error
+                    raise ruled.error from error
                 waited += await self._rest(tries, ruled, waited)
             else:
                 self.counters.write_units += _reported(answer, units)
                 return
-
-    async def close(self) -> None:
-        self._is_closed = True
-        await asyncio.to_thread(self._pool.shutdown)
 
     async def _is_done(self, commit: Commit, ruled: Ruling) -> bool:
         """Tell a commit that happened from one to be sent again; raise if it is neither."""
@@ -122,9 +139,9 @@ class DynamoStore:
             case Verdict.READ_BACK:
                 if await self._has_happened(commit):
                     return True
-                raise _unknown(ruled)
+                raise _unknown(ruled.error)
             case Verdict.UNKNOWN:
-                raise _unknown(ruled)
+                raise _unknown(ruled.error)
             case Verdict.REFUSED:
                 raise ruled.error
             case Verdict.AGAIN | Verdict.UNDER_WAY:
@@ -240,8 +257,8 @@ class DynamoStore:
         return seconds
 
 
-def _unknown(ruled: Ruling) -> OutcomeUnknown:
-    return OutcomeUnknown(expected="an answer to a commit", found=ruled.error.found)
+def _unknown(error: PerdureError) -> OutcomeUnknown:
+    return OutcomeUnknown(expected="an answer to a commit", found=error.found)
 
 
 def _stored(item: Any) -> Stored | None:

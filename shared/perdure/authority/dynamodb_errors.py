@@ -9,7 +9,7 @@ from typing import Any, Final
 from botocore import exceptions as boto
 from botocore.exceptions import BotoCoreError, ClientError
 
-from perdure.kernel.errors import Invalid, NotFound, NotPermitted, PerdureError, StoreUnavailable
+from perdure.kernel.errors import StoreRefused, StoreUnavailable
 from perdure.kernel.ids import Token
 
 
@@ -35,13 +35,13 @@ class Verdict(Enum):
     """It may have happened."""
 
     REFUSED = auto()
-    """Nothing happened, and asking again changes nothing."""
+    """Nothing happened this time, and asking again changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
     verdict: Verdict
-    error: PerdureError
+    error: StoreUnavailable
     """What to raise when there is no more to be done."""
 
 
@@ -59,15 +59,17 @@ _VERDICTS: Final = {
     "TransactionInProgressException": Verdict.UNDER_WAY,
     "IdempotentParameterMismatchException": Verdict.READ_BACK,
 }
-_REFUSALS: Final[dict[str, tuple[type[PerdureError], str]]] = {
-    "ResourceNotFoundException": (NotFound, "a table"),
-    "AccessDeniedException": (NotPermitted, "permission to use the table"),
-    "UnrecognizedClientException": (NotPermitted, "credentials that AWS knows"),
-    "InvalidSignatureException": (NotPermitted, "credentials that AWS accepts"),
-    "ExpiredTokenException": (NotPermitted, "credentials that have not expired"),
-    "ValidationException": (Invalid, "a request that DynamoDB accepts"),
-    "ValidationError": (Invalid, "a request that DynamoDB accepts"),
+_REFUSALS: Final = {
+    "ResourceNotFoundException": "a table",
+    "AccessDeniedException": "permission to use the table",
+    "UnrecognizedClientException": "credentials that AWS knows",
+    "InvalidSignatureException": "credentials that AWS accepts",
+    "ExpiredTokenException": "credentials that have not expired",
+    "ValidationException": "a request that DynamoDB accepts",
+    "ValidationError": "a request that DynamoDB accepts",
 }
+"""What was expected where DynamoDB refuses: of this process, never of who asked it."""
+
 _MESSAGE_CHARACTERS_MAX: Final = 300
 _NOT_SENT: Final = (
     boto.EndpointConnectionError,
@@ -84,8 +86,7 @@ def ruling(error: ClientError | BotoCoreError, token: Token | None = None) -> Ru
     if isinstance(error, ClientError):
         return _answered(error, token)
     if isinstance(error, boto.ParamValidationError):
-        refused = Invalid(expected="a request that boto3 accepts", found=str(error))
-        return Ruling(Verdict.REFUSED, refused)
+        return _refused("a request that boto3 accepts", str(error))
     lost = StoreUnavailable(expected="an answer from DynamoDB", found=str(error))
     if isinstance(error, _NOT_SENT):
         return Ruling(Verdict.AGAIN, lost)
@@ -97,22 +98,28 @@ def _answered(error: ClientError, token: Token | None) -> Ruling:
     code = response["Error"].get("Code", "")
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400)
     found = f"{code}: {response['Error'].get('Message', '')[:_MESSAGE_CHARACTERS_MAX]}"
-    failed = StoreUnavailable(expected="DynamoDB to do what it is asked", found=found)
+    expected = "DynamoDB to do what it is asked"
+    failed = StoreUnavailable(expected=expected, found=found)
     if code == "TransactionCanceledException":
         return _canceled(response.get("CancellationReasons", []), token, found)
     if code == "ConditionalCheckFailedException":
         return Ruling(_raced(response.get("Item"), token), failed)
-    if code in _REFUSALS:
-        kind, expected = _REFUSALS[code]
-        return Ruling(Verdict.REFUSED, kind(expected=expected, found=found))
-    otherwise = Verdict.UNKNOWN if status >= 500 else Verdict.REFUSED
-    return Ruling(_VERDICTS.get(code, otherwise), failed)
+    if code in _VERDICTS:
+        return Ruling(_VERDICTS[code], failed)
+    if status >= 500:
+        return Ruling(Verdict.UNKNOWN, failed)
+    return _refused(_REFUSALS.get(code, expected), found)
+
+
+def _refused(expected: str, found: str) -> Ruling:
+    return Ruling(Verdict.REFUSED, StoreRefused(expected=expected, found=found))
 
 
 def _canceled(reasons: list[Any], token: Token | None, found: str) -> Ruling:
     """Judge a cancelled transaction by all its reasons: the code of each action counts."""
     codes = {reason.get("Code", "None") for reason in reasons} - {"None"}
-    failed = StoreUnavailable(expected="a transaction that is not cancelled", found=found)
+    expected = "a transaction that is not cancelled"
+    failed = StoreUnavailable(expected=expected, found=found)
     raced = {
         _raced(reason.get("Item"), token)
         for reason in reasons
@@ -123,12 +130,12 @@ def _canceled(reasons: list[Any], token: Token | None, found: str) -> Ruling:
         return Ruling(verdict, failed)
     refusals = [_REFUSALS[code] for code in sorted(codes) if code in _REFUSALS]
     if refusals:
-        kind, expected = refusals[0]
-        return Ruling(Verdict.REFUSED, kind(expected=expected, found=found))
+        return _refused(refusals[0], found)
     if not codes:
         return Ruling(Verdict.UNKNOWN, failed)
-    busy = all(_VERDICTS.get(code) is Verdict.AGAIN for code in codes)
-    return Ruling(Verdict.AGAIN if busy else Verdict.REFUSED, failed)
+    if all(_VERDICTS.get(code) is Verdict.AGAIN for code in codes):
+        return Ruling(Verdict.AGAIN, failed)
+    return _refused(expected, found)
 
 
 def _raced(old: Any, token: Token | None) -> Verdict:

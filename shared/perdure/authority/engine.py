@@ -21,6 +21,7 @@ from perdure.kernel.errors import (
     Contended,
     OutcomeUnknown,
     PerdureError,
+    StoreRefused,
     StoreUnavailable,
     Unavailable,
 )
@@ -169,11 +170,11 @@ class Authority:
             line.put_back(outcome.rest)
             group = outcome.members
             ready = self._ready(outcome) if outcome.view.written else None
-        except Unavailable as error:
-            _fail(group, error)
-            return
         except Exception as error:  # noqa: BLE001  # handed to the one caller it belongs to
-            if recent is not None:
+            # What is refused may be what one of them asks for; no answer is none for everybody.
+            if isinstance(error, Unavailable) and not isinstance(error, StoreRefused):
+                _fail(group, error)
+            elif recent is not None:
                 line.put_back(_freshly(group))
             elif len(group) == 1:
                 group[0].fail(error)

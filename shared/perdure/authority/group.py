@@ -10,8 +10,9 @@ from typing import Any
 
 from perdure.authority.bodies import Placed
 from perdure.kernel import limits
-from perdure.kernel.errors import OutcomeUnknown, TooLarge, Unavailable
+from perdure.kernel.errors import OutcomeUnknown, TooLarge
 from perdure.kernel.ids import Instant
+from perdure.kernel.refusals import NO_VERDICT
 from perdure.kernel.view import Decision, Missing, Reads, Request, View, written
 
 
@@ -56,7 +57,7 @@ class Asked:
             return
         if isinstance(error, asyncio.CancelledError):
             self.answer.cancel()
-        elif self.unsure and isinstance(error, Unavailable):
+        elif self.unsure and isinstance(error, NO_VERDICT):
             unknown = OutcomeUnknown(
                 expected="an answer to a commit", found=f"none, then {error.code}: {error}"
             )

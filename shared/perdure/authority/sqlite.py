@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from collections import deque
 from collections.abc import Callable
@@ -188,6 +189,7 @@ def _view(reads: Reads, database: sqlite3.Connection) -> View:
 def _apply_all(commits: list[Commit], path: Path, database: sqlite3.Connection) -> list[_Outcome]:
     """Apply each commit in one transaction, and return how each went."""
     outcomes: list[_Outcome] = [None] * len(commits)
+    _roll_back(database)
     try:
         database.execute("BEGIN IMMEDIATE")
         if not all(_is_done(commit, database) for commit in commits):
@@ -271,5 +273,7 @@ def _has_happened(commit: Commit, database: sqlite3.Connection) -> bool:
 
 
 def _roll_back(database: sqlite3.Connection) -> None:
-    if database.in_transaction:
-        database.execute("ROLLBACK")
+    """End a transaction. Where that fails too, what failed first is told, and the next ends it."""
+    with contextlib.suppress(sqlite3.Error):
+        if database.in_transaction:
+            database.execute("ROLLBACK")

@@ -25,7 +25,7 @@ class Store(Protocol):
     async def load(self, reads: Reads) -> View:
         """Return everything asked for, read after every commit acknowledged before the call.
 
-        Named records are read before ranges. Raises StoreUnavailable.
+        Named records are read before ranges. Raises StoreUnavailable; StoreRefused.
         """
         ...
 
@@ -37,7 +37,8 @@ class Store(Protocol):
         returns as the first would have. If rivals have written over all of it, the second
         call is a conflict: what must be known then needs a record of its own.
         Raises: RevisionConflict, nothing happened; OutcomeUnknown, no answer came back;
-        StoreUnavailable, nothing happened and the store is busy or gone.
+        StoreUnavailable, nothing happened and the store is busy or gone; StoreRefused, nothing
+        happened and it lets this process do nothing.
         """
         ...
 

@@ -58,6 +58,7 @@ PerdureError
     ├── QuotaExceeded        the actor has spent what it may in this window of time
     ├── OutcomeUnknown       a commit may or may not have happened
     ├── StoreUnavailable     the store does not answer
+    │   └── StoreRefused         it refuses what the deployment asks: no caller can mend that
     └── TickFailed           a processor failed; nothing was published
 """
 
@@ -82,12 +83,17 @@ class PerdureError(Exception):
         cls.code = code_of(cls)
 
     def __init__(self, *, expected: str, found: str) -> None:
-        super().__init__(f"Expected {expected}; found {found}.")
+        super().__init__(said(expected, found))
         self.expected = expected
         self.found = found
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuilt, (type(self), self.expected, self.found))
+
+
+def said(expected: str, found: str) -> str:
+    """Spell both halves of an error as its sentence."""
+    return f"Expected {expected}; found {found}."
 
 
 def _rebuilt(of: type[PerdureError], expected: str, found: str) -> PerdureError:
@@ -341,6 +347,10 @@ class OutcomeUnknown(Unavailable): ...
 
 
 class StoreUnavailable(Unavailable): ...
+
+
+class StoreRefused(StoreUnavailable):
+    """No permission, no table, credentials that expired: asking again helps once that is mended."""
 
 
 class TickFailed(Unavailable): ...

@@ -16,6 +16,7 @@ from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import FileScanTask, Table
 
 from perdure.kernel.errors import PerdureError, StoreUnavailable
+from perdure.kernel.refusals import unanswered
 from perdure.lake.iceberg import SORTED_BY, Lake, Verdict, append, verdict
 
 BATCH_ROWS: Final = 500_000
@@ -98,9 +99,8 @@ def _append(
             failed = error
         else:
             return
-    raise StoreUnavailable(
-        expected=f"to append batch {batch} to table {name}", found=str(failed)
-    ) from failed
+    assert failed is not None
+    raise unanswered(f"to append batch {batch} to table {name}", failed) from failed
 
 
 def _read(table: Table, group: list[FileScanTask]) -> pa.Table:

@@ -24,8 +24,8 @@ from pyiceberg.table.sorting import SortField, SortOrder
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import BooleanType, DoubleType, IcebergType, LongType, NestedField, StringType
 
-from perdure.kernel.errors import StoreUnavailable
 from perdure.kernel.records import Signature
+from perdure.kernel.refusals import unanswered
 from perdure.lake.layout import Layout
 from perdure.lake.schema import check_fingerprint, schema_from_signature
 
@@ -88,7 +88,7 @@ class Lake:
         except NoSuchNamespaceError:
             return []
         except Exception as error:
-            raise _unanswered("a list of Iceberg tables", error) from error
+            raise unanswered("a list of Iceberg tables", error) from error
         return sorted(identifier[-1] for identifier in found)
 
     def table(self, name: str) -> Table | None:
@@ -99,7 +99,7 @@ class Lake:
             return None
         except Exception as error:
             # Whatever the catalog or its transport says: it is no proof that nothing is there.
-            raise _unanswered(f"Iceberg table {name}", error) from error
+            raise unanswered(f"Iceberg table {name}", error) from error
 
     def like(self, name: str, model: Table) -> Table:
         """Open a table, made as ``model`` is if it is not there yet."""
@@ -144,9 +144,8 @@ class Lake:
                 self._create(layout)
             except Exception as error:  # noqa: BLE001  # whatever it was, the catalog is asked
                 failed = error
-        raise StoreUnavailable(
-            expected=f"to create table {layout.name}", found=str(failed)
-        ) from failed
+        assert failed is not None
+        raise unanswered(f"to create table {layout.name}", failed) from failed
 
     def _create(self, layout: Layout) -> None:
         schema = _iceberg_schema(layout.schema)
@@ -221,11 +220,6 @@ def verdict(table: Table, batch: str, parent: int | None) -> Verdict:
             return Verdict.NOT_LANDED if is_first else Verdict.UNTOLD
         at = table.metadata.snapshot_by_id(at.parent_snapshot_id)
     return Verdict.UNTOLD
-
-
-def _unanswered(what: str, error: Exception) -> StoreUnavailable:
-    told = str(error).splitlines() or [type(error).__name__]
-    return StoreUnavailable(expected=what, found=told[0])
 
 
 def _iceberg_schema(fields: pa.Schema) -> Schema:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from perdure.kernel.errors import Conflict, NotFound, OutcomeUnknown, StoreUnavailable
+from perdure.kernel.errors import (
+    Conflict,
+    NotFound,
+    OutcomeUnknown,
+    StoreRefused,
+    StoreUnavailable,
+)
 from perdure.lake.objects import checked_name, not_found
 
 if TYPE_CHECKING:
@@ -113,7 +119,7 @@ def _code(error: ClientError) -> str:
 
 
 def _is_refusal(error: ClientError) -> bool:
-    """Say whether sending the same put again can only fail the same way."""
+    """Say whether sending the same again can only fail the same way."""
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
     code = _code(error)
     if code in _TAKEN or code in _RIVAL or code in {"SlowDown", "RequestTimeout"}:
@@ -122,4 +128,6 @@ def _is_refusal(error: ClientError) -> bool:
 
 
 def _unavailable(what: str, error: Exception) -> StoreUnavailable:
-    return StoreUnavailable(expected=f"to {what}", found=str(error))
+    refuses = isinstance(error, ClientError) and _is_refusal(error)
+    kind = StoreRefused if refuses else StoreUnavailable
+    return kind(expected=f"to {what}", found=str(error))

@@ -18,8 +18,8 @@ from pyiceberg.expressions import (
 from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table
 
-from perdure.kernel.errors import StoreUnavailable
 from perdure.kernel.ids import EntityId, RunId, Tick, Token, WorldId
+from perdure.kernel.refusals import unanswered
 from perdure.lake.schema import BASE_COLUMNS
 
 ENTITIES_PUSHED_MAX: Final = 200
@@ -60,9 +60,7 @@ def landed_rows(
         raise
     except Exception as error:
         # A damaged file may raise anything: it is no proof that nothing is there.
-        told = str(error).splitlines() or [type(error).__name__]
-        expected = f"rows of Iceberg table {table.name()[-1]}"
-        raise StoreUnavailable(expected=expected, found=told[0]) from error
+        raise unanswered(f"rows of Iceberg table {table.name()[-1]}", error) from error
     arrays = [
         pa.repeat(pa.scalar(same[field.name]), found.num_rows)
         if field.name in same

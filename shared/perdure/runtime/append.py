@@ -9,7 +9,8 @@ from typing import Final
 import pyarrow as pa
 from pyiceberg.table import Table
 
-from perdure.kernel.errors import PerdureError, StoreUnavailable
+from perdure.kernel.errors import PerdureError
+from perdure.kernel.refusals import unanswered
 from perdure.lake.iceberg import Verdict, append, verdict
 
 APPEND_ATTEMPTS_MAX: Final = 4
@@ -50,6 +51,5 @@ async def appended_once(
         except Exception as error:  # noqa: BLE001  # whatever it was, the table is asked
             failed = error
     assert table is not None
-    raise StoreUnavailable(
-        expected=f"to append batch {batch} to table {table.name()[-1]}", found=str(failed)
-    ) from failed
+    assert failed is not None
+    raise unanswered(f"to append batch {batch} to table {table.name()[-1]}", failed) from failed

@@ -12,11 +12,12 @@ from pyiceberg.table import Table
 
 from perdure.kernel import limits
 from perdure.kernel.audit import FindAudited, FindAuditTable
-from perdure.kernel.errors import Corrupt, Invalid, PerdureError, StoreUnavailable, shown, text_of
+from perdure.kernel.errors import Corrupt, Invalid, PerdureError, shown
 from perdure.kernel.events import KINDS
 from perdure.kernel.ids import StorageId, WorldId, checked_id
 from perdure.kernel.places import WorldRef
 from perdure.kernel.records import World
+from perdure.kernel.refusals import unanswered
 from perdure.lake import audit
 from perdure.lake.audit import EventFilter, Stretch
 from perdure.lake.iceberg import Lake
@@ -150,6 +151,4 @@ async def _answered(ask: Callable[[], T]) -> T:
     except PerdureError:
         raise
     except Exception as error:
-        raise StoreUnavailable(
-            expected="an answer from the audit table", found=text_of(error).splitlines()[0][:200]
-        ) from error
+        raise unanswered("an answer from the audit table", error) from error

@@ -13,12 +13,21 @@ from weakref import WeakValueDictionary
 
 from perdure.kernel.consumers import CheckConsumers
 from perdure.kernel.drain import DrainDue, Drained
-from perdure.kernel.errors import ConsumerBehind, Contended, DrainStale, StaleWriter, Unavailable
+from perdure.kernel.errors import (
+    ConsumerBehind,
+    Contended,
+    DrainStale,
+    OutcomeUnknown,
+    Refused,
+    StaleWriter,
+    StoreRefused,
+)
 from perdure.kernel.fence import Grip, NameProbe, ReleaseFence, TakeFence
 from perdure.kernel.ids import Holder, Instant, Partition, Seq, Tick, Token
 from perdure.kernel.places import WorldRef
 from perdure.kernel.publish import Publish, Published, RegisterSignature, checked_outcomes
 from perdure.kernel.records import Probe, TableRows, World
+from perdure.kernel.refusals import NO_VERDICT
 from perdure.kernel.settle import settlement
 from perdure.lake.changes import Changes, TableChanges, changes, checkpoint, should_checkpoint
 from perdure.lake.objects import ObjectStore
@@ -129,7 +138,8 @@ class Ticker:
         ``keep`` holds the fence on for the tick after; ``serves`` is the schedule's time that
         this tick answers, ``hint`` what it was found by. Raises: StaleWriter if another has written since; TickFailed if a
         processor failed; UnknownProcessor, UnknownResource if the application has it no
-        longer; Unavailable kinds; then nothing of this tick was published.
+        longer; OutcomeUnknown; other Unavailable kinds. After all but OutcomeUnknown nothing of
+        this tick was published.
         """
         if grip.head.required:  # before any work, not only at its end
             await self._means.authority.execute(CheckConsumers(ref))
@@ -185,18 +195,26 @@ class Ticker:
         Asking again is safe: the publication token makes it one tick.
         """
         deadline = self._means.now() + self._lease_ms
-        attempt = 0
+        attempt, unsure = 0, False
         while True:
             try:
                 return await self._means.authority.execute(request)
             except ConsumerBehind:
                 raise
-            except Unavailable:
+            except NO_VERDICT as error:
+                unsure |= isinstance(error, OutcomeUnknown)
                 attempt += 1
                 wait_ms = min(10 * 2**attempt, 2_000)
-                if self._means.now() + wait_ms >= deadline:
-                    raise
-                await self._means.pause(wait_ms / 1_000)
+                lasts = isinstance(error, (Refused, StoreRefused))
+                if not lasts and self._means.now() + wait_ms < deadline:
+                    await self._means.pause(wait_ms / 1_000)
+                    continue
+                if unsure and not isinstance(error, OutcomeUnknown):
+                    raise OutcomeUnknown(
+                        expected=f"an answer to the publishing of tick {request.tick}",
+                        found=f"none, then {error.code}: {error}",
+                    ) from error
+                raise
 
     def _keep(self, ref: WorldRef, published: Published, after: WorldState, before: Warm) -> None:
         manifest = published.manifest

@@ -16,7 +16,7 @@ from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.cancel import Cancel, CancelAll, CancelledAll
 from perdure.kernel.component import Registry
 from perdure.kernel.create import CreateWorld, Describe, Discover, WorldInfo
-from perdure.kernel.errors import Invalid, TooLarge, Unavailable, shown
+from perdure.kernel.errors import Invalid, OutcomeUnknown, TooLarge, Unavailable, shown
 from perdure.kernel.fork_source import Pending
 from perdure.kernel.ids import (
     BatchId,
@@ -249,11 +249,11 @@ class Worlds:
             answer: Admitted | KnownAdmitted = await self._authority.execute(
                 Admit(ref, batch, holder, by)
             )
+            receipts = tuple(answer.receipts())
+            states = await _afterwards(self._states(ref, answer, len(receipts)))
         except Unavailable as error:
             error.batch_id = chosen
             raise
-        receipts = tuple(answer.receipts())
-        states = await self._states(ref, answer, len(receipts))
         return Submitted(chosen, receipts, states, answer.replayed)
 
     async def _states(
@@ -314,7 +314,7 @@ class Worlds:
         """Cancel one open command. Raises NotFound, NotCancellable, NotPermitted."""
         ref = self.ref(world)
         await self._steady(Cancel(ref, _command_id(command), by, holder))
-        return await self._steady(StatusOf(ref, _command_id(command)))
+        return await _afterwards(self._steady(StatusOf(ref, _command_id(command))))
 
     async def cancel_all(
         self, world: str, request: str, *, holder: Holder | None = None, by: Caller = LOCAL
@@ -353,3 +353,13 @@ def _ledger_place(after: str | None) -> tuple[int, int]:
         raise Invalid(expected="a cursor from an earlier answer", found=shown(after))
     seq, index = found.groups()
     return (int(seq), int(index))
+
+
+async def _afterwards(reading: Awaitable[T]) -> T:
+    """Read what a change is answered with: no answer to this is no proof that nothing was done."""
+    try:
+        return await reading
+    except Unavailable as error:
+        raise OutcomeUnknown(
+            expected="what a change came to", found=f"{error.code}: {error}"
+        ) from error
