@@ -111,11 +111,9 @@ def test_visibility_is_changed_by_one_and_by_many(client, mail):
 
 
 def test_queue_tells_what_it_is(client, ticks):
-    told = client.get_queue_attributes(
-        QueueUrl=ticks, AttributeNames=["FifoQueue", "QueueArn", "RedrivePolicy"]
-    )["Attributes"]
+    told = client.get_queue_attributes(QueueUrl=ticks, AttributeNames=["All"])["Attributes"]
 
-    assert told["FifoQueue"] == "true"
+    assert (told["FifoQueue"], told["ContentBasedDeduplication"]) == ("true", "false")
     assert told["QueueArn"] == "arn:aws:sqs:us-east-1:000000000000:ticks.fifo"
     assert '"maxReceiveCount": 3' in told["RedrivePolicy"]
     assert "ticks-dead.fifo" in told["RedrivePolicy"]
