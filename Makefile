@@ -98,11 +98,17 @@ pins: setup ## Compile requirements/*.txt anew from pyproject.toml
 ##@ Deployment
 
 .PHONY: build
+# What was built for one machine is deployed for it, without a word, or refused by CloudFormation.
 build: setup ## Build all functions into .aws-sam, for ARCHITECTURE=arm64 or x86_64
-	@SAM_CLI_TELEMETRY=0 .venv-sam/bin/sam build --config-file infra/samconfig.toml \
+	@SAM_CLI_TELEMETRY=0 .venv-sam/bin/sam build --config-file infra/samconfig.toml --build-dir $(BUILT) \
 	  --parameter-overrides Architecture=$(ARCHITECTURE)
+	@sed -i.asked -E -e '/^  Architecture:$$/,/^    Description:/ s/Default: .*/Default: $(ARCHITECTURE)/' \
+	  -e '/^  Architecture:$$/,/^    Description:/ { /^    - $(ARCHITECTURE)$$/!{ /^    - /d; }; }' $(BUILT)/template.yaml
+	@rm $(BUILT)/template.yaml.asked
 
-# sam build calls build-<logical id> with ARTIFACTS_DIR set.
+BUILT ?= .aws-sam/build
+
+# sam build calls build-<logical id> of infra/build/<Architecture>/Makefile in this folder, with ARTIFACTS_DIR set.
 # The platform tags name the C library that the runtime's Amazon Linux has at least.
 export ARCHITECTURE ?= arm64
 export PYTHON_VERSION ?= 3.13

@@ -7,13 +7,15 @@ an attribute of a resource that the emulator does not make.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from perdure.kernel.errors import InvalidValue
+from perdure_emulator.parameters import is_list, values
 
 REGION: Final = "us-east-1"
 ACCOUNT: Final = "000000000000"
@@ -34,25 +36,60 @@ NO_VALUE: Final = "AWS::NoValue"
 _IN_BRACES: Final = re.compile(r"\$\{(!?)([^}]+)\}")
 
 
+OF_AWS: Final = ("AWS::", "ServerlessHttpApi", "ServerlessRestApi")
+"""How names begin that no template declares: pseudo parameters, and what SAM makes by itself."""
+
+OF_SAM: Final = "AWS::Serverless::"
+
+
 class Unresolved(Exception):
     """A value that is known in a deployment only; its text names what it refers to."""
+
+
+class Undeclared(LookupError):
+    """A reference to nothing, with which AWS deploys no template."""
+
+
+class Misread(ValueError):
+    """A part of a template makes no sense; its text names the part."""
+
+
+@contextmanager
+def part(name: str) -> Iterator[None]:
+    """Let the name of a template's part be in what comes of reading it. Raises Misread."""
+    try:
+        yield
+    except FAULTS as error:
+        is_told = isinstance(error, (Misread, Undeclared))
+        why = str(error) if is_told else f"{type(error).__name__}: {error}"
+        raise Misread(f"{name}: {why}") from error
 
 
 class Document:
     """A template whose values can be asked for."""
 
-    def __init__(self, content: Mapping[str, Any], given: Mapping[str, str]) -> None:
-        """Hold a template's content; parameters are what is ``given``, or their defaults."""
+    def __init__(
+        self,
+        content: Mapping[str, Any],
+        given: Mapping[str, str],
+        assumed: Mapping[str, str] | None = None,
+    ) -> None:
+        """Hold a template's content; parameters are what is ``given``, or their defaults.
+
+        What is ``assumed`` counts before a default, where there is such a parameter.
+        Raises: InvalidValue for a parameter that is none, or that has such a value.
+        """
         resources = content["Resources"]
-        self._given = given
         self._parameters = _section(content, "Parameters")
+        self._values = values(self._parameters, given, assumed or {})
         self._conditions = _section(content, "Conditions")
         self._mappings = _section(content, "Mappings")
         self.globals: Mapping[str, Any] = _section(content, "Globals")
         self.places: Mapping[str, str] = {}
         """What references lead to: logical ids, and ``Id.Attribute``."""
+        self._kinds = {name: _kind(name, each) for name, each in resources.items()}
         self.resources: Mapping[str, Mapping[str, Any]] = {
-            name: each for name, each in resources.items() if self._is_made(each)
+            name: each for name, each in resources.items() if self._is_made(name, each)
         }
         """Those whose condition holds."""
 
@@ -79,6 +116,9 @@ class Document:
             if condition not in self._conditions:
                 raise InvalidValue(expected="a condition of the template", found=condition)
             return self.holds(self._conditions[condition])
+        if not isinstance(condition, Mapping):
+            # YAML reads names such as No, off and y as truth values.
+            raise TypeError(f"a condition named {condition!r}, which is no text")
         ((name, argument),) = condition.items()
         if name == "Condition":
             return self.holds(argument)
@@ -91,8 +131,13 @@ class Document:
             return (all if name == "Fn::And" else any)(self.holds(each) for each in argument)
         raise InvalidValue(expected="Fn::Equals, Fn::Not, Fn::And or Fn::Or", found=str(name))
 
-    def _is_made(self, resource: Mapping[str, Any]) -> bool:
-        return "Condition" not in resource or self.holds(resource["Condition"])
+    def kind(self, reference: str) -> str | None:
+        """Return the kind of the resource that a reference is to, None if it is to none."""
+        return self._kinds.get(reference.partition(".")[0])
+
+    def _is_made(self, name: str, resource: Mapping[str, Any]) -> bool:
+        with part(name):
+            return "Condition" not in resource or self.holds(resource["Condition"])
 
     def _functions(self) -> Mapping[str, Callable[[Any], Any]]:
         return {
@@ -110,12 +155,10 @@ class Document:
         if name == NO_VALUE:
             return _Nothing
         if name in self._parameters:
-            parameter = self._parameters[name]
-            if name not in self._given and "Default" not in parameter:
+            if name not in self._values:
                 raise Unresolved(name)
-            value = str(self._given.get(name, parameter.get("Default")))
-            is_list = str(parameter.get("Type", "")).startswith(("CommaDelimitedList", "List<"))
-            return value.split(",") if is_list else value
+            value = self._values[name]
+            return value.split(",") if is_list(self._parameters[name]) else value
         return self._placed(name)
 
     def _sub(self, given: Any) -> str:
@@ -140,16 +183,28 @@ class Document:
 
     def _placed(self, name: str) -> str:
         found = self.places.get(name, PSEUDO.get(name))
-        if found is None:
-            raise Unresolved(name)
-        return found
+        if found is not None:
+            return found
+        if not self._is_declared(name.partition(".")[0]):
+            raise Undeclared(f"{name} is no parameter and no resource of the template")
+        raise Unresolved(name)
+
+    def _is_declared(self, name: str) -> bool:
+        if name in self._kinds or name in self._parameters or name.startswith(OF_AWS):
+            return True
+        # What SAM makes of a resource is called after it: TickFunctionRole, TickFunctionDue.
+        return any(
+            name.startswith(each) and kind.startswith(OF_SAM) for each, kind in self._kinds.items()
+        )
 
 
-def load(path: Path, given: Mapping[str, str]) -> Document:
+def load(
+    path: Path, given: Mapping[str, str], assumed: Mapping[str, str] | None = None
+) -> Document:
     """Read a template's text. Raises InvalidValue for one that is none."""
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506  # a SafeLoader
-        return Document(content, given)
+        return Document(content, given, assumed)
     except FAULTS as error:
         raise no_template(path, error) from error
 
@@ -171,7 +226,9 @@ def no_template(path: Path, error: Exception) -> InvalidValue:
     """Say that a file is no template, and why."""
     return InvalidValue(
         expected=f"a SAM template with functions and routes at {path}",
-        found=f"{type(error).__name__}: {error}".splitlines()[0],
+        found=(
+            str(error) if isinstance(error, Misread) else f"{type(error).__name__}: {error}"
+        ).splitlines()[0],
     )
 
 
@@ -186,6 +243,11 @@ def named(reference: Any) -> str:
         return named(argument)
     found = _IN_BRACES.search(reference)
     return (found[2] if found else str(reference)).partition(".")[0]
+
+
+def _kind(name: str, resource: Mapping[str, Any]) -> str:
+    with part(name):
+        return str(resource["Type"])
 
 
 class _Nothing:

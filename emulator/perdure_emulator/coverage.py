@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from perdure_emulator.cloudformation import Document, Unresolved
+from perdure_emulator.cloudformation import Document, Unresolved, part
+from perdure_emulator.template_variables import variables_left_out
 
 NO_MEANING: Final[Mapping[str, str]] = {
     "AWS::IAM::ManagedPolicy": "nothing here asks for permission",
@@ -182,6 +183,9 @@ EVENTS: Final[Mapping[str, frozenset[str]]] = {
 }
 """Events of functions that are run, and their properties."""
 
+IDENTITY: Final = ["$request.header.authorization"]
+"""Where the emulator reads tokens."""
+
 ROUTE_SETTINGS: Final = frozenset(
     {"ThrottlingBurstLimit", "ThrottlingRateLimit", "DetailedMetricsEnabled"}
 )
@@ -190,27 +194,36 @@ ROUTE_SETTINGS: Final = frozenset(
 def left_out(document: Document) -> Iterator[str]:
     """Say what is declared and neither run here nor known to have no meaning, a line each."""
     for logical, resource in document.resources.items():
-        kind = resource["Type"]
-        if kind in NO_MEANING:
-            continue
-        if kind not in RUN:
-            yield f"{logical}: {kind} is not run here"
-            continue
-        properties = _said(document, resource.get("Properties", {}))
-        for name in sorted(properties.keys() - RUN[kind] - QUIET[kind]):
-            yield f"{logical}: {name} of {kind} is not run here"
-        if kind == "AWS::Serverless::Function":
-            yield from _events_left_out(logical, properties.get("Events", {}))
-        if kind == "AWS::ApiGatewayV2::Stage":
-            settings = properties.get("DefaultRouteSettings", {})
-            for name in sorted(settings.keys() - ROUTE_SETTINGS):
-                yield f"{logical}: {name} of its routes is not run here"
+        with part(logical):
+            yield from _resource_left_out(document, logical, resource)
+    yield from variables_left_out(document)
     shared = document.globals.get("Function", {})
     kind = "AWS::Serverless::Function"
     for name in sorted(shared.keys() - RUN[kind] - QUIET[kind]):
         yield f"Globals: {name} of functions is not run here"
     for name in sorted(document.globals.keys() - {"Function"}):
         yield f"Globals: {name} is not run here"
+
+
+def _resource_left_out(
+    document: Document, logical: str, resource: Mapping[str, Any]
+) -> Iterator[str]:
+    kind = resource["Type"]
+    if kind in NO_MEANING:
+        return
+    if kind not in RUN:
+        yield f"{logical}: {kind} is not run here"
+        return
+    properties = _said(document, resource.get("Properties", {}))
+    for name in sorted(properties.keys() - RUN[kind] - QUIET[kind]):
+        yield f"{logical}: {name} of {kind} is not run here"
+    if kind == "AWS::Serverless::Function":
+        yield from _events_left_out(logical, properties.get("Events", {}))
+    settings = properties.get("DefaultRouteSettings", {})  # of a stage
+    for name in sorted(settings.keys() - ROUTE_SETTINGS):
+        yield f"{logical}: {name} of its routes is not run here"
+    if [each.lower() for each in properties.get("IdentitySource", IDENTITY)] != IDENTITY:
+        yield f"{logical}: tokens are read from the header Authorization only"
 
 
 def _said(document: Document, properties: Mapping[str, Any]) -> dict[str, Any]:

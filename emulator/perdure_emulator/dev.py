@@ -129,15 +129,15 @@ def dev(  # noqa: PLR0913, PLR0917  # one for each option
     chosen = local(root, app=app)
     load_app(chosen.app)
     path = template_path or found_template()
-    parameters = _parameters(chosen, given)
-    template.read(path, parameters=parameters)  # or nothing is made
+    reading = partial(template.read, path, parameters=_parameters(given), assumed=_assumed(chosen))
+    reading()  # or nothing is made
     trusted = issuer(catalog_path(made(chosen)).parent)
     with _bound(port) as listening:
         address = f"http://{HOST}:{listening.getsockname()[1]}"
         if aws_url is None:
-            deployment, waiting = _here(path, address, parameters, chosen)
+            deployment, waiting = _here(reading, address, chosen)
         else:
-            deployment, waiting = _elsewhere(path, aws_url, parameters)
+            deployment, waiting = _elsewhere(reading, aws_url)
         if not throttle:
             deployment = dataclasses.replace(deployment, throttle=None)
         for line in deployment.left_out:
@@ -203,14 +203,9 @@ def _polls(sandboxes: Iterable[Runs], waiting: Waiting) -> Iterator[Coroutine[An
             yield sources.poll(sandbox, source, waiting.polled(source.queue))
 
 
-def _parameters(chosen: Settings, given: Iterable[str]) -> dict[str, str]:
-    """Return what is said for parameters of the template; for some the emulator says it."""
-    found = {
-        "App": chosen.app,
-        "Namespace": chosen.namespace,
-        "Issuer": NAME,
-        "Audience": AUDIENCE,
-    }
+def _parameters(given: Iterable[str]) -> dict[str, str]:
+    """Return what is said for parameters of the template."""
+    found: dict[str, str] = {}
     for each in given:
         name, equals, value = each.partition("=")
         if not equals:
@@ -219,22 +214,32 @@ def _parameters(chosen: Settings, given: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def _assumed(chosen: Settings) -> dict[str, str]:
+    """Return what the emulator says for parameters that a template may have."""
+    return {
+        "App": chosen.app,
+        "Namespace": chosen.namespace,
+        "Issuer": NAME,
+        "Audience": AUDIENCE,
+    }
+
+
 def _here(
-    path: Path, address: str, parameters: Mapping[str, str], chosen: Settings
+    reading: Callable[..., template.Template], address: str, chosen: Settings
 ) -> tuple[template.Template, Waiting]:
     """Return the deployment over a local storage, and its queues."""
-    found = template.read(path, address=address, parameters=parameters)
+    found = reading(address=address)
     queues = LocalQueues(found.queues, address)
     return _with(found, chosen.environment() | queues.environment()), queues
 
 
 def _elsewhere(
-    path: Path, url: str, parameters: Mapping[str, str]
+    reading: Callable[..., template.Template], url: str
 ) -> tuple[template.Template, Waiting]:
     """Return the deployment over the services at an address, and its queues there."""
     elsewhere = importlib.import_module(ELSEWHERE).Elsewhere(url)
-    known = elsewhere.made(template.read(path, parameters=parameters))
-    found = template.read(path, parameters=parameters, known=known)
+    known = elsewhere.made(reading())
+    found = reading(known=known)
     return _with(found, elsewhere.environment()), elsewhere
 
 

@@ -33,6 +33,29 @@ ABSENT: Final = frozenset(
     }
 )
 
+FIRST_REGION: Final = "us-east-1"
+
+HELD: Final = frozenset(
+    {
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_PROFILE",
+        "AWS_DEFAULT_PROFILE",
+        "AWS_CONFIG_FILE",
+        "AWS_SHARED_CREDENTIALS_FILE",
+        "AWS_CA_BUNDLE",
+        "AWS_ROLE_ARN",
+        "AWS_ROLE_SESSION_NAME",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    }
+)
+"""Where credentials come from. Source: Boto3 guide, "Configuration", environment variables."""
+
 ALL: Final = ["All"]
 
 PATIENCE: Final = Config(
@@ -59,10 +82,14 @@ class Elsewhere:
         self._queues: dict[str, tuple[str, str, Queue]] = {}
 
     def environment(self) -> dict[str, str]:
-        """Return what makes a function's clients find the services."""
-        return {"AWS_ENDPOINT_URL": self._url, "AWS_DEFAULT_REGION": self._region} | (
-            self._credentials()
-        )
+        """Return what makes a function's clients find the services, and let in there."""
+        held = {} if self._is_here else {name: os.environ[name] for name in HELD & {*os.environ}}
+        return {
+            "AWS_ENDPOINT_URL": self._url,
+            "AWS_DEFAULT_REGION": self._region,
+            **held,
+            **self._credentials(),
+        }
 
     def made(self, template: Template) -> dict[str, str]:
         """Return what references lead to; make what is not there. Raises StoreUnavailable, NotFound."""
@@ -97,6 +124,7 @@ class Elsewhere:
                     TableName=each.name, BillingMode="PAY_PER_REQUEST", **each.properties
                 )
                 client.get_waiter("table_exists").wait(TableName=each.name)
+                self._say_made(each.name)
             table = client.describe_table(TableName=each.name)["Table"]
             found |= {each.logical: each.name, f"{each.logical}.Arn": table["TableArn"]}
         return found
@@ -106,7 +134,8 @@ class Elsewhere:
         for each in wanted:
             client = self._client("s3")
             if self._absent(each.name, client.head_bucket, Bucket=each.name):
-                client.create_bucket(Bucket=each.name)
+                client.create_bucket(Bucket=each.name, **_placed(self._region))
+                self._say_made(each.name)
             found |= {each.logical: each.name, f"{each.logical}.Arn": f"arn:aws:s3:::{each.name}"}
         return found
 
@@ -115,6 +144,7 @@ class Elsewhere:
             client = self._client("glue")
             if self._absent(each.name, client.get_database, Name=each.name):
                 client.create_database(DatabaseInput={"Name": each.name})
+                self._say_made(each.name)
         return {each.logical: each.name for each in wanted}
 
     def _made_queues(self, wanted: Mapping[str, Queue]) -> dict[str, str]:
@@ -125,6 +155,7 @@ class Elsewhere:
             if self._absent(queue.name, client.get_queue_url, QueueName=queue.name):
                 dead = self._queues[queue.dead_letters][1] if queue.dead_letters else None
                 client.create_queue(QueueName=queue.name, Attributes=_attributes(queue, dead))
+                self._say_made(queue.name)
             url = client.get_queue_url(QueueName=queue.name)["QueueUrl"]
             told = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
             arn = told["Attributes"]["QueueArn"]
@@ -150,8 +181,10 @@ class Elsewhere:
             raise NotFound(
                 expected=f"{name} at {self._url}; nothing is made but on this machine", found="none"
             )
-        click.echo(f"perdure: made {name} at {self._url}", err=True)
         return True
+
+    def _say_made(self, name: str) -> None:
+        click.echo(f"perdure: made {name} at {self._url}", err=True)
 
     def _client(self, service: str) -> Any:
         credentials = self._credentials()
@@ -225,6 +258,13 @@ class ElsewhereQueue:
         return await loop.run_in_executor(
             self._threads, lambda: method(QueueUrl=self._url, **given)
         )
+
+
+def _placed(region: str) -> dict[str, Any]:
+    """Say where a bucket is made. Source: Amazon S3 API reference, CreateBucket: us-east-1 is not said."""
+    if region == FIRST_REGION:
+        return {}
+    return {"CreateBucketConfiguration": {"LocationConstraint": region}}
 
 
 def _attributes(queue: Queue, dead_arn: str | None) -> dict[str, str]:

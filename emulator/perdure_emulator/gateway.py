@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import re
 import time
 import urllib.parse
@@ -29,6 +28,7 @@ from perdure_emulator.authorizer import Authorizer, Denied
 from perdure_emulator.declared import Template
 from perdure_emulator.front import Bucket, Pages
 from perdure_emulator.issuer import Issuer
+from perdure_emulator.replies import as_answer, header_lines, raw
 from perdure_emulator.runtime_api import Died
 from perdure_emulator.sandboxes import Runs, Throttled, TimedOut, request_id
 from perdure_emulator.sqs import TARGET, Sqs
@@ -124,7 +124,7 @@ class Gateway:
     ) -> dict[str, Any]:
         seconds_max = min(SECONDS_MAX, sandbox.function.timeout_seconds)
         try:
-            return _an_answer(await sandbox.invoke(event, seconds_max=seconds_max))
+            return as_answer(await sandbox.invoke(event, seconds_max=seconds_max))
         except asyncio.CancelledError:
             # The server stops and waits for this request no longer; whoever asked is told.
             late = _late(method, "an answer before the server stopped")
@@ -147,13 +147,6 @@ class Gateway:
             known = "jwks.json or openid-configuration"
             return problem(NotFound(expected=known, found=document)).event()
         return Answer(200, to_json(found)).event()
-
-
-def _an_answer(reply: Any) -> dict[str, Any]:
-    """Return a reply that answers HTTP. Raises TypeError for any other."""
-    if isinstance(reply, dict) and "statusCode" in reply:
-        return reply
-    raise TypeError("expected a reply with a statusCode")
 
 
 def _told(error: Exception, sandbox: Runs, method: str, seconds_max: float) -> PerdureError | None:
@@ -220,12 +213,7 @@ def _headers(scope: Message) -> dict[str, str]:
 
 
 async def _send(send: Send, reply: Mapping[str, Any]) -> None:
-    body = reply.get("body") or ""
-    raw = base64.b64decode(body) if reply.get("isBase64Encoded") else body.encode()
-    headers = [
-        (name.encode("latin-1"), str(value).encode("latin-1"))
-        for name, value in reply.get("headers", {}).items()
-    ]
-    headers.append((b"content-length", b"%d" % len(raw)))
+    body = raw(reply)
+    headers = [*header_lines(reply), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": reply["statusCode"], "headers": headers})
-    await send({"type": "http.response.body", "body": raw})
+    await send({"type": "http.response.body", "body": body})

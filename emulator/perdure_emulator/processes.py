@@ -7,7 +7,6 @@ its time is up. Unlike there, nobody is frozen between two events, and memory is
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import Mapping
 from typing import Any, Final
@@ -16,10 +15,11 @@ import click
 
 from perdure.api.settings import Settings
 from perdure.api.wiring import api
-from perdure.kernel.errors import InvalidJson, InvalidValue, TooLarge
+from perdure.kernel.errors import InvalidValue
 from perdure_emulator.declared import Function
 from perdure_emulator.function_process import FunctionProcess
-from perdure_emulator.runtime_api import PAYLOAD_BYTES_MAX, Died, FunctionFailed
+from perdure_emulator.payloads import spelled
+from perdure_emulator.runtime_api import Died, FunctionFailed
 from perdure_emulator.sandboxes import IN_THE_LOOP, Throttled, TimedOut, check_file
 
 PROCESSES_MAX: Final = 8
@@ -132,16 +132,3 @@ async def check_storage(chosen: Settings) -> None:
     """Make a storage, or find it sound, before any process is started for it. Raises PerdureError."""
     async with api(chosen):
         pass
-
-
-def spelled(event: Mapping[str, Any]) -> bytes:
-    """Spell an event for a process. Raises InvalidJson, TooLarge."""
-    try:
-        body = json.dumps(event, ensure_ascii=False, allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidJson(expected="an event that JSON can spell", found=str(error)) from error
-    if len(body) > PAYLOAD_BYTES_MAX:
-        raise TooLarge(
-            expected=f"an event of at most {PAYLOAD_BYTES_MAX} bytes", found=f"{len(body)} bytes"
-        )
-    return body

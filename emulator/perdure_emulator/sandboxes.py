@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol
 from perdure.api.sandbox import Sandbox
 from perdure.kernel.errors import InvalidValue
 from perdure_emulator.declared import Function
+from perdure_emulator.payloads import checked, spelled
 from perdure_emulator.variables import apply, inside
 
 IN_THE_LOOP: Final = frozenset({"api"})
@@ -59,7 +60,11 @@ class Runs(Protocol):
         ...
 
     async def invoke(self, event: Mapping[str, Any], *, seconds_max: float) -> dict[str, Any]:
-        """Return the handler's reply. Raises TimedOut, and what the handler raises."""
+        """Return the handler's reply.
+
+        Raises: TimedOut, and what the handler raises; InvalidJson, TooLarge for the event;
+        FunctionFailed for the reply.
+        """
         ...
 
     async def close(self) -> None: ...
@@ -78,11 +83,12 @@ class InLoop:
             await self._sandbox.opened()
 
     async def invoke(self, event: Mapping[str, Any], *, seconds_max: float) -> dict[str, Any]:
+        spelled(event)
         context = _context(self.function, seconds_max)
         try:
             with inside(self.function.environment):
                 async with asyncio.timeout(seconds_max):
-                    return await self._sandbox.answer(event, context)
+                    return checked(await self._sandbox.answer(event, context))
         except TimeoutError:
             raise TimedOut(self.function.name) from None
 
@@ -108,11 +114,12 @@ class InThread:
         check_file(self.function)
 
     async def invoke(self, event: Mapping[str, Any], *, seconds_max: float) -> dict[str, Any]:
+        spelled(event)
         loop = asyncio.get_running_loop()
         running = loop.run_in_executor(self._thread, self._handle, event, seconds_max)
         try:
             # A thread cannot be killed: past its time it goes on, and its fence holds.
-            return await asyncio.wait_for(asyncio.shield(running), seconds_max)
+            return checked(await asyncio.wait_for(asyncio.shield(running), seconds_max))
         except TimeoutError:
             raise TimedOut(self.function.name) from None
 

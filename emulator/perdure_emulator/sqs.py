@@ -201,7 +201,8 @@ class Sqs:
             "MaximumMessageSize": BODY_BYTES_MAX,
         }
         if queue.is_fifo:
-            found |= {"FifoQueue": "true", "ContentBasedDeduplication": str(queue.by_content)}
+            by_content = str(queue.by_content).lower()
+            found |= {"FifoQueue": "true", "ContentBasedDeduplication": by_content}
         if queue.dead_letters is not None:
             dead = self._queues.dead_letters(name)
             policy = {"deadLetterTargetArn": queue_arn(dead), "maxReceiveCount": queue.received_max}

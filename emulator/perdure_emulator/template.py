@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from perdure.kernel.errors import InvalidValue
-from perdure_emulator.cloudformation import FAULTS, Document, Unresolved, load, named, no_template
+from perdure_emulator.cloudformation import FAULTS, Document, load, named, no_template, part
 from perdure_emulator.coverage import left_out
 from perdure_emulator.declared import (
     IAM,
@@ -27,6 +26,7 @@ from perdure_emulator.declared import (
 )
 from perdure_emulator.expressions import expression
 from perdure_emulator.template_resources import (
+    FUNCTION,
     buckets,
     cors,
     databases,
@@ -35,6 +35,7 @@ from perdure_emulator.template_resources import (
     tables,
     throttle,
 )
+from perdure_emulator.template_variables import variables
 
 __all__ = [
     "IAM",
@@ -68,14 +69,17 @@ def read(
     *,
     address: str = "http://127.0.0.1:8337",
     parameters: Mapping[str, str] | None = None,
+    assumed: Mapping[str, str] | None = None,
     known: Mapping[str, str] | None = None,
 ) -> Template:
     """Read a template, with these parameters and the defaults of others.
 
-    ``address`` is where the emulator listens, its queues too; ``known`` has what references lead
-    to elsewhere. Raises: InvalidValue for one that is missing or says nothing to run.
+    ``address`` is where the emulator listens, its queues too; ``assumed`` has what it says for
+    parameters that the template may have; ``known`` has what references lead to elsewhere.
+    Raises: InvalidValue for one that is missing or says nothing to run, or a parameter that it
+    does not take.
     """
-    document = load(path, parameters or {})
+    document = load(path, parameters or {}, assumed)
     try:
         declared = {each.logical: each for each in queues(document)}
         document.places = {**places(document, declared.values(), address), **(known or {})}
@@ -97,23 +101,27 @@ def read(
 
 
 def _functions(document: Document, root: Path) -> Iterator[Function]:
-    shared = document.globals.get("Function", {})
     for name, resource in document.resources.items():
-        if resource["Type"] == "AWS::Serverless::Function":
-            properties = {**shared, **resource["Properties"]}
-            module, _, handler = properties.get("Handler", "app.handler").rpartition(".")
-            events = properties.get("Events", {})
-            yield Function(
-                name=name,
-                file=root / properties["CodeUri"] / f"{module}.py",
-                handler=handler,
-                timeout_seconds=int(document.resolve(properties.get("Timeout", TIMEOUT_SECONDS))),
-                schedules=tuple(_schedules(document, events)),
-                sources=tuple(_sources(document, events)),
-                memory_mb=int(document.resolve(properties.get("MemorySize", MEMORY_MB))),
-                environment=_environment(document, shared, resource["Properties"]),
-                concurrency=_concurrency(document, properties),
-            )
+        if resource["Type"] == FUNCTION:
+            with part(name):
+                yield _function(document, name, resource, root)
+
+
+def _function(document: Document, name: str, resource: Mapping[str, Any], root: Path) -> Function:
+    properties = {**document.globals.get("Function", {}), **resource["Properties"]}
+    module, _, handler = properties.get("Handler", "app.handler").rpartition(".")
+    events = properties.get("Events", {})
+    return Function(
+        name=name,
+        file=root / properties["CodeUri"] / f"{module}.py",
+        handler=handler,
+        timeout_seconds=int(document.resolve(properties.get("Timeout", TIMEOUT_SECONDS))),
+        schedules=tuple(_schedules(document, events)),
+        sources=tuple(_sources(document, events)),
+        memory_mb=int(document.resolve(properties.get("MemorySize", MEMORY_MB))),
+        environment=variables(document, resource["Properties"]),
+        concurrency=_concurrency(document, properties),
+    )
 
 
 def _concurrency(document: Document, properties: Mapping[str, Any]) -> int | None:
@@ -122,56 +130,48 @@ def _concurrency(document: Document, properties: Mapping[str, Any]) -> int | Non
     return int(found[name]) if name in found else None
 
 
-def _environment(
-    document: Document, shared: Mapping[str, Any], own: Mapping[str, Any]
-) -> dict[str, str]:
-    """Return a function's variables, but for those whose value only a deployment knows."""
-    found: dict[str, str] = {}
-    for properties in (shared, own):
-        for name, value in properties.get("Environment", {}).get("Variables", {}).items():
-            found.pop(name, None)
-            with contextlib.suppress(Unresolved):
-                resolved = document.resolve({name: value})
-                found |= {key: _text(each) for key, each in resolved.items()}
-    return found
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _schedules(document: Document, events: Mapping[str, Any]) -> Iterator[Schedule]:
     for name, event in events.items():
         if event["Type"] not in SCHEDULED:
             continue
-        properties = event["Properties"]
-        given = document.resolve({name: properties[name] for name in properties.keys() & TIMED})
-        if given.get("State", "ENABLED") != "ENABLED" or given.get("Enabled", True) is not True:
-            continue
-        yield Schedule(
-            name=name,
-            expression=expression(
-                str(given.get("ScheduleExpression", given.get("Schedule"))),
-                zone=given.get("ScheduleExpressionTimezone"),
-            ),
-            by=SCHEDULED[event["Type"]],
-            input=json.loads(given["Input"]) if "Input" in given else None,
-        )
+        with part(f"its event {name}"):
+            found = _schedule(document, name, event)
+        if found is not None:
+            yield found
+
+
+def _schedule(document: Document, name: str, event: Mapping[str, Any]) -> Schedule | None:
+    """Return a schedule, None for one that is turned off."""
+    properties = event["Properties"]
+    given = document.resolve({name: properties[name] for name in properties.keys() & TIMED})
+    if given.get("State", "ENABLED") != "ENABLED" or given.get("Enabled", True) is not True:
+        return None
+    return Schedule(
+        name=name,
+        expression=expression(
+            str(given.get("ScheduleExpression", given.get("Schedule"))),
+            zone=given.get("ScheduleExpressionTimezone"),
+        ),
+        by=SCHEDULED[event["Type"]],
+        input=json.loads(given["Input"]) if "Input" in given else None,
+    )
 
 
 def _sources(document: Document, events: Mapping[str, Any]) -> Iterator[Source]:
     for name, event in events.items():
         if event["Type"] != "SQS":
             continue
-        given = event["Properties"]
-        if document.resolve(given.get("Enabled", True)) is not True:
-            continue
-        yield Source(
-            name=name,
-            queue=named(given["Queue"]),
-            batch_size=min(BATCH_MAX, int(document.resolve(given.get("BatchSize", BATCH_MAX)))),
-            reports_failures="ReportBatchItemFailures" in given.get("FunctionResponseTypes", []),
-        )
+        with part(f"its event {name}"):
+            given = event["Properties"]
+            if document.resolve(given.get("Enabled", True)) is not True:
+                continue
+            yield Source(
+                name=name,
+                queue=named(given["Queue"]),
+                batch_size=min(BATCH_MAX, int(document.resolve(given.get("BatchSize", BATCH_MAX)))),
+                reports_failures="ReportBatchItemFailures"
+                in given.get("FunctionResponseTypes", []),
+            )
 
 
 def _check_sources(functions: Mapping[str, Function], declared: Mapping[str, Queue]) -> None:
@@ -194,16 +194,17 @@ def _check_sources(functions: Mapping[str, Function], declared: Mapping[str, Que
 
 
 def _routes(resources: Mapping[str, Any]) -> Iterator[HttpRoute]:
-    for resource in resources.values():
+    for name, resource in resources.items():
         if resource["Type"] == "AWS::ApiGatewayV2::Route":
-            properties = resource["Properties"]
-            integration = named(properties["Target"])
-            yield HttpRoute.of(
-                properties["RouteKey"],
-                named(resources[integration]["Properties"]["IntegrationUri"]),
-                authorization=_authorization(resources, properties),
-                scopes=tuple(cast("list[str]", properties.get("AuthorizationScopes", []))),
-            )
+            with part(name):
+                properties = resource["Properties"]
+                integration = named(properties["Target"])
+                yield HttpRoute.of(
+                    properties["RouteKey"],
+                    named(resources[integration]["Properties"]["IntegrationUri"]),
+                    authorization=_authorization(resources, properties),
+                    scopes=tuple(cast("list[str]", properties.get("AuthorizationScopes", []))),
+                )
 
 
 def _authorization(resources: Mapping[str, Any], route: Mapping[str, Any]) -> str:

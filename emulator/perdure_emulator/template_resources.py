@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from perdure.kernel.errors import InvalidValue
-from perdure_emulator.cloudformation import ACCOUNT, REGION, STACK, Document, named
+from perdure.kernel.errors import InvalidValue, shown
+from perdure_emulator.cloudformation import ACCOUNT, REGION, STACK, Document, named, part
 from perdure_emulator.declared import Cors, Made, Queue, Throttle
 
 QUEUE: Final = "AWS::SQS::Queue"
@@ -19,36 +20,59 @@ DATABASE: Final = "AWS::Glue::Database"
 
 FIFO: Final = ".fifo"
 
+QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
+NAME_CHARACTERS_MAX: Final = 80
+"""Source: Amazon SQS API reference, CreateQueue."""
+
+SECONDS: Final[Mapping[str, tuple[int, int, int]]] = {
+    "VisibilityTimeout": (30, 0, 43_200),
+    "DelaySeconds": (0, 0, 900),
+    "MessageRetentionPeriod": (4 * 86_400, 60, 14 * 86_400),
+    "ReceiveMessageWaitTimeSeconds": (0, 0, 20),
+}
+"""Times of a queue: what one has that does not say, the least and the most. Source: as above."""
+
 
 def queues(document: Document) -> Iterator[Queue]:
     """Return the declared queues. Raises InvalidValue for dead letters that lead nowhere."""
     found = _of_kind(document, QUEUE)
     for logical, properties in found.items():
-        is_fifo = properties.get("FifoQueue") is True
-        policy = properties.get("RedrivePolicy")
-        dead = None if policy is None else named(policy["deadLetterTargetArn"])
-        if dead is not None and dead not in found:
-            raise InvalidValue(
-                expected=f"dead letters of {logical} to go to a queue of the template", found=dead
-            )
-        if dead is not None and (found[dead].get("FifoQueue") is True) is not is_fifo:
-            raise InvalidValue(
-                expected=f"{dead}, which takes the dead letters of {logical}, to be of its kind",
-                found="a FIFO queue and one that is none",
-            )
-        yield Queue(
-            logical=logical,
-            name=_queue_name(document, logical, properties, is_fifo=is_fifo),
-            is_fifo=is_fifo,
-            visibility_seconds=_whole(document, properties, "VisibilityTimeout", 30),
-            delay_seconds=_whole(document, properties, "DelaySeconds", 0),
-            retention_seconds=_whole(document, properties, "MessageRetentionPeriod", 4 * 86_400),
-            wait_seconds=_whole(document, properties, "ReceiveMessageWaitTimeSeconds", 0),
-            by_content=properties.get("ContentBasedDeduplication") is True,
-            deduplicates_in_group=properties.get("DeduplicationScope") == "messageGroup",
-            dead_letters=dead,
-            received_max=None if policy is None else _received_max(document, logical, policy),
+        with part(logical):
+            yield _queue(document, logical, properties, found)
+
+
+def _queue(
+    document: Document,
+    logical: str,
+    properties: Mapping[str, Any],
+    found: Mapping[str, Mapping[str, Any]],
+) -> Queue:
+    is_fifo = properties.get("FifoQueue") is True
+    policy = properties.get("RedrivePolicy")
+    dead = None if policy is None else named(policy["deadLetterTargetArn"])
+    if dead is not None and dead not in found:
+        raise InvalidValue(
+            expected=f"dead letters of {logical} to go to a queue of the template", found=dead
         )
+    if dead is not None and (found[dead].get("FifoQueue") is True) is not is_fifo:
+        raise InvalidValue(
+            expected=f"{dead}, which takes the dead letters of {logical}, to be of its kind",
+            found="a FIFO queue and one that is none",
+        )
+    seconds = {name: _seconds(document, logical, properties, name) for name in SECONDS}
+    return Queue(
+        logical=logical,
+        name=_queue_name(document, logical, properties, is_fifo=is_fifo),
+        is_fifo=is_fifo,
+        visibility_seconds=seconds["VisibilityTimeout"],
+        delay_seconds=seconds["DelaySeconds"],
+        retention_seconds=seconds["MessageRetentionPeriod"],
+        wait_seconds=seconds["ReceiveMessageWaitTimeSeconds"],
+        by_content=properties.get("ContentBasedDeduplication") is True,
+        deduplicates_in_group=properties.get("DeduplicationScope") == "messageGroup",
+        dead_letters=dead,
+        received_max=None if policy is None else _received_max(document, logical, policy),
+    )
 
 
 def places(document: Document, declared: Iterable[Queue], address: str) -> dict[str, str]:
@@ -150,11 +174,26 @@ def _queue_name(
         if "QueueName" in properties:
             raise InvalidValue(expected=f"the name of {logical} to end in {FIFO}", found=name)
         name += FIFO
+    if (
+        not QUEUE_NAME.fullmatch(name.removesuffix(FIFO) if is_fifo else name)
+        or len(name) > NAME_CHARACTERS_MAX
+    ):
+        raise InvalidValue(
+            expected=f"the name of {logical} to be letters, digits, - and _, at most "
+            f"{NAME_CHARACTERS_MAX}; only a FIFO queue's ends in {FIFO}",
+            found=shown(name),
+        )
     return name
 
 
-def _whole(document: Document, properties: Mapping[str, Any], name: str, default: int) -> int:
-    return int(document.resolve(properties.get(name, default)))
+def _seconds(document: Document, logical: str, properties: Mapping[str, Any], name: str) -> int:
+    default, least, most = SECONDS[name]
+    found = int(document.resolve(properties.get(name, default)))
+    if not least <= found <= most:
+        raise InvalidValue(
+            expected=f"{name} of {logical} to be {least} to {most} seconds", found=str(found)
+        )
+    return found
 
 
 def _received_max(document: Document, logical: str, policy: Mapping[str, Any]) -> int:

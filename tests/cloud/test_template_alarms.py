@@ -11,6 +11,8 @@ import pytest
 from tests.cloud.rendered import functions, of_type, resources, template
 from tests.house.sources import ROOT
 
+from perdure.api.measures import METRICS
+
 pytestmark = pytest.mark.cloud
 
 OPERATIONS = ROOT / "docs" / "operations" / "README.md"
@@ -32,9 +34,22 @@ TOLD = {
     "write_units",
     "worlds_due",
     "worlds_stalled",
+    "worlds_failed",
     "oldest_due_ms",
 }
 """The metrics of the functions that are looked at."""
+
+ALARMED = [
+    ("worlds_stalled", [("service", "dispatch")]),
+    ("oldest_due_ms", [("service", "dispatch")]),
+    ("commands_dead", [("service", "tick")]),
+    ("consumer_lag", [("consumer", "landing")]),
+    ("consumer_lag", [("consumer", "audit")]),
+]
+"""The series of our own that an alarm looks at."""
+
+OF_A_LANDING = ["LandErrors", "LandNearTimeout", "LandingLag", "AuditLag"]
+"""One number a landing, when it ends."""
 
 
 def alarms():
@@ -81,6 +96,7 @@ def test_a_function_that_comes_near_its_time_is_told_of_before_it_is_cut_off():
         ("AWS/DynamoDB", "SystemErrors"),
         ("perdure", "consumer_lag"),
         ("perdure", "worlds_stalled"),
+        ("perdure", "worlds_failed"),
         ("perdure", "oldest_due_ms"),
         ("perdure", "commands_dead"),
     ],
@@ -92,6 +108,40 @@ def test_what_goes_wrong_raises_an_alarm(namespace, metric):
 
     assert found
     assert all(each["Namespace"] == place and each["Dimensions"] for each in found)
+
+
+def test_an_alarm_on_our_own_metric_names_a_series_that_is_told():
+    ours = [each for each in alarms().values() if each["Namespace"] == OURS]
+
+    series = [
+        (each["MetricName"], [tuple(pair.values()) for pair in each["Dimensions"]]) for each in ours
+    ]
+
+    assert sorted(series) == sorted(ALARMED)
+    for metric, dimensions in series:
+        assert tuple(name for name, _ in dimensions) == METRICS[metric].dimensions
+
+
+def test_a_graph_of_our_own_metric_names_a_series_that_is_told():
+    graphs = DASHBOARD.read_text(encoding="utf-8")
+    line = re.compile(r'"perdure/\$\{AWS::StackName\}", "(\w+)", "(\w+)", "(\w+)"')
+    searched = re.compile(r'StackName\}\\",([\w,]+)\} MetricName=\\"(\w+)\\"')
+
+    for metric, dimension, value in line.findall(graphs):
+        assert METRICS[metric].dimensions == (dimension,) == ("service",), metric
+        assert value in functions()
+    for dimensions, metric in searched.findall(graphs):
+        assert METRICS[metric].dimensions == tuple(dimensions.split(",")), metric
+
+
+@pytest.mark.parametrize("name", OF_A_LANDING)
+def test_an_alarm_on_what_a_landing_tells_at_its_end_is_raised_by_the_longest_ones_too(name):
+    alarm = alarms()[name]
+    longest_seconds = functions()["land"]["Timeout"]
+
+    looked_at_seconds = alarm["EvaluationPeriods"] * alarm["Period"]
+
+    assert alarm["DatapointsToAlarm"] * longest_seconds <= looked_at_seconds
 
 
 def test_dead_letters_are_watched_where_they_lie():

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.cloud.rendered import functions
 from tests.house.sources import ROOT
 
@@ -19,23 +20,25 @@ THIN_BYTES_MAX = 20 * 2**20
 ELF_MACHINE = {"x86_64": 0x3E, "arm64": 0xB7}
 """Source: the ELF header's e_machine, at its eighteenth byte."""
 
-BUILD_SECONDS_MAX = 1_200
+BUILD_SECONDS_MAX = 120
+"""Four times what it takes: nothing is copied but what a function needs."""
 
 
 @pytest.fixture(scope="module", params=sorted(ELF_MACHINE))
 def built(request, tmp_path_factory):
-    """The folder that `sam build` has made for one machine, and that machine."""
+    """The folder that was made for one machine, by `make build` or `sam build`, and that machine."""
     directory = tmp_path_factory.mktemp("built")
     subprocess.run([ROOT / "scripts" / "setup", "sam"], check=True, capture_output=True)
+    sam = ROOT / ".venv-sam" / "bin" / "sam"
+    commands = {
+        "x86_64": ["make", "build", "ARCHITECTURE=x86_64", f"BUILT={directory}"],
+        # Nothing is said, and what the environment says is for somebody else.
+        "arm64": [sam, "build", "--build-dir", directory],
+    }
     run = subprocess.run(
-        [
-            ROOT / ".venv-sam" / "bin" / "sam",
-            "build",
-            *("--config-file", ROOT / "infra" / "samconfig.toml"),
-            *("--build-dir", directory, "--parameter-overrides", f"Architecture={request.param}"),
-        ],
+        commands[request.param],
         cwd=ROOT,
-        env={**os.environ, "ARCHITECTURE": request.param, "SAM_CLI_TELEMETRY": "0"},
+        env={**os.environ, "ARCHITECTURE": "x86_64", "SAM_CLI_TELEMETRY": "0"},
         capture_output=True,
         text=True,
         check=False,
@@ -95,3 +98,15 @@ def test_libraries_are_for_the_machine_and_the_python_of_the_deployment(built):
     assert len(libraries) > 50
     assert found == {ELF_MACHINE[machine]}
     assert tags == {"313"}
+
+
+def test_what_make_has_built_is_deployed_for_its_machine_and_refused_for_another(built):
+    directory, machine = built
+
+    text = (directory / "template.yaml").read_text(encoding="utf-8")
+    parameter = yaml.safe_load(text)["Parameters"]["Architecture"]
+
+    by_make = {"Default": "x86_64", "AllowedValues": ["x86_64"]}
+    by_sam = {"Default": "arm64", "AllowedValues": ["arm64", "x86_64"]}
+    expected = {"x86_64": by_make, "arm64": by_sam}[machine]
+    assert {name: parameter[name] for name in expected} == expected

@@ -11,6 +11,7 @@ from tests.cloud.rendered import of_type, resources, template
 
 import perdure.api
 from perdure.api import faces
+from perdure.api.invocation import CORRELATION
 from perdure.api.operations import LEAST_ROLE
 
 pytestmark = pytest.mark.cloud
@@ -70,8 +71,8 @@ def test_requests_beyond_what_a_deployment_allows_are_refused_before_they_cost_a
     (stage,) = of_type("AWS::ApiGatewayV2::Stage").values()
 
     assert stage["Properties"]["DefaultRouteSettings"] == {
-        "ThrottlingRateLimit": {"Ref": "RequestsPerSecond"},
-        "ThrottlingBurstLimit": {"Ref": "RequestsBurst"},
+        "ThrottlingRateLimit": {"If": ["IsPaused", 0, {"Ref": "RequestsPerSecond"}]},
+        "ThrottlingBurstLimit": {"If": ["IsPaused", 0, {"Ref": "RequestsBurst"}]},
     }
     assert template()["Parameters"]["RequestsPerSecond"]["Default"] > 0
 
@@ -84,6 +85,11 @@ def test_no_page_of_a_browser_may_call_unless_its_origin_is_named():
     assert condition == "HasOrigins"
     assert allowed["AllowOrigins"] == {"Ref": "AllowedOrigins"}
     assert "AllowCredentials" not in allowed
+    assert set(allowed["AllowHeaders"]) == {
+        *("authorization", "content-type", "accept", "idempotency-key", CORRELATION)
+    }
+    # Without it a page could not see for how long to wait, nor by which name to ask us about it.
+    assert set(allowed["ExposeHeaders"]) == {"retry-after", CORRELATION}
     assert otherwise == {"Ref": "AWS::NoValue"}
     assert template()["Parameters"]["AllowedOrigins"]["Default"] == ""
 

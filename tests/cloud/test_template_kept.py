@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
 import pytest
-from tests.cloud.rendered import functions, of_type, resources
+from tests.cloud.rendered import functions, listed, of_type, resources
 
 pytestmark = pytest.mark.cloud
 
@@ -27,7 +29,8 @@ def test_objects_are_private_encrypted_and_survive_mistakes():
     for bucket in of_type("AWS::S3::Bucket").values():
         properties = bucket["Properties"]
 
-        assert bucket["DeletionPolicy"] == bucket["UpdateReplacePolicy"] == "Retain"
+        assert bucket["DeletionPolicy"] == "RetainExceptOnCreate"
+        assert bucket["UpdateReplacePolicy"] == "Retain"
         assert set(properties["PublicAccessBlockConfiguration"].values()) == {True}
         (rule,) = properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
         assert rule["BucketKeyEnabled"] is True
@@ -72,10 +75,17 @@ def test_bucket_and_queues_are_reached_over_tls_only():
         assert statement["Principal"] == "*"
         assert statement["Action"] in {"s3:*", "sqs:*"}
         assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
-        guarded += policy["Properties"].get("Queues", [policy["Properties"].get("Bucket")])
+        ((name,),) = [
+            each.values()
+            for each in policy["Properties"].get("Queues", [policy["Properties"].get("Bucket")])
+        ]
+        whole = {"GetAtt": f"{name}.Arn"}
+        inside = [{"Sub": f"${{{name}.Arn}}/*"}] if statement["Action"] == "s3:*" else []
+        assert listed(statement["Resource"]) == [whole, *inside]
+        guarded.append(name)
 
     kept = {**of_type("AWS::S3::Bucket"), **of_type("AWS::SQS::Queue")}
-    assert sorted(each["Ref"] for each in guarded) == sorted(kept)
+    assert sorted(guarded) == sorted(kept)
 
 
 def test_logs_end_and_are_encrypted():
@@ -91,15 +101,56 @@ def test_logs_end_and_are_encrypted():
 def test_the_key_is_rotated_outlives_the_stack_and_is_for_this_account_and_its_logs():
     (key,) = of_type("AWS::KMS::Key").values()
 
-    assert key["DeletionPolicy"] == key["UpdateReplacePolicy"] == "Retain"
+    assert key["DeletionPolicy"] == "RetainExceptOnCreate"
+    assert key["UpdateReplacePolicy"] == "Retain"
     assert key["Properties"]["EnableKeyRotation"] is True
     account, logs = key["Properties"]["KeyPolicy"]["Statement"]
-    assert account["Principal"] == {
-        "AWS": {"Sub": "arn:${AWS::Partition}:iam::${AWS::AccountId}:root"}
+    # Less than all, and nobody could ever mend the policy.
+    assert account == {
+        "Sid": "Account",
+        "Effect": "Allow",
+        "Principal": {"AWS": {"Sub": "arn:${AWS::Partition}:iam::${AWS::AccountId}:root"}},
+        "Action": "kms:*",
+        "Resource": "*",
     }
     assert logs["Principal"] == {"Service": {"Sub": "logs.${AWS::Region}.${AWS::URLSuffix}"}}
-    (places,) = logs["Condition"]["ArnLike"].values()
-    assert all("${AWS::StackName}" in each["Sub"] for each in places)
+
+
+def test_the_key_encrypts_the_logs_of_this_stack_and_of_no_other():
+    (key,) = of_type("AWS::KMS::Key").values()
+    logs = key["Properties"]["KeyPolicy"]["Statement"][1]
+    ((context, places),) = logs["Condition"]["ArnLike"].items()
+    patterns = [each["Sub"].replace("${AWS::StackName}", "ours") for each in places]
+    groups = of_type("AWS::Logs::LogGroup").values()
+
+    def covered(stack: str) -> set[bool]:
+        names = [each["Properties"]["LogGroupName"]["Sub"] for each in groups]
+        arns = [
+            "arn:${AWS::Partition}:logs:${AWS::Region}:${AWS::AccountId}:log-group:"
+            + name.replace("${AWS::StackName}", stack)
+            for name in names
+        ]
+        return {any(fnmatchcase(arn, pattern) for pattern in patterns) for arn in arns}
+
+    assert context == "kms:EncryptionContext:aws:logs:arn"
+    assert covered("ours") == {True}
+    assert covered("theirs") == {False}
+
+
+def test_what_blocks_a_second_attempt_goes_with_a_first_that_failed():
+    named = {
+        name: each["DeletionPolicy"]
+        for name, each in resources().items()
+        if each.get("DeletionPolicy", "Delete") != "Delete"
+    }
+
+    # A protected table could not be deleted: the rollback would fail at it, and leave all the rest.
+    assert named == {
+        "Authority": "Retain",
+        "Key": "RetainExceptOnCreate",
+        "Lake": "RetainExceptOnCreate",
+        "Tables": "RetainExceptOnCreate",
+    }
 
 
 def test_queues_are_encrypted_and_what_is_given_up_is_kept_for_two_weeks():

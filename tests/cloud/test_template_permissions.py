@@ -40,7 +40,7 @@ PERMISSIONS = {
     "DispatchRole": {
         "AuthorityRead",
         "AuthorityCommit",
-        "HintsOnly",
+        "WorldsAndHints",
         "TicksSend",
         "KeyForReading",
         "KeyForWriting",

@@ -2,21 +2,51 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 
 import pytest
-from tests.cloud.rendered import functions, of_type, resources, template
+from tests.cloud.rendered import TEMPLATE, functions, of_type, resources, template
 from tests.house.sources import ROOT
+
+from perdure_emulator.declared import Throttle
+from perdure_emulator.template import read
 
 pytestmark = pytest.mark.cloud
 
 VISIBILITY_FACTOR = 6
 """Times a function's time-out that a message stays hidden. Source: Lambda, using SQS as a source."""
 
+COPIED_BYTES_MAX = 2**20
+
 HTTP_SECONDS_MAX = 30
 """Source: API Gateway, quotas of HTTP APIs."""
 
 THIN = {"api", "dispatch"}
+
+TOLD = {
+    "PERDURE_STORAGE": {"Sub": "s3://${Lake}"},
+    "PERDURE_NAMESPACE": {"Ref": "Namespace"},
+    "PERDURE_TABLE": {"Ref": "Authority"},
+    "PERDURE_TABLES": {"Ref": "TableBucket"},
+    "PERDURE_APP": {"Ref": "App"},
+    "PERDURE_TENANT": {"Ref": "Tenant"},
+    "PERDURE_ROLE_CLAIM": {"Ref": "RoleClaim"},
+    "PERDURE_QUOTA_PLAYER": {"Ref": "PlayerQuota"},
+    "POWERTOOLS_LOG_LEVEL": "INFO",
+    "POWERTOOLS_METRICS_NAMESPACE": {"Sub": "perdure/${AWS::StackName}"},
+}
+"""The variables of every function."""
+
+TOLD_BESIDES = {
+    "api": {},
+    "query": {},
+    "dispatch": {"PERDURE_TICKS": {"Ref": "Ticks"}},
+    "tick": {"PERDURE_TICKS": {"Ref": "Ticks"}},
+    "land": {"PERDURE_TRIM": {"Ref": "TrimAfter"}},
+}
+"""What one of them is told besides."""
 
 
 def test_every_function_has_its_handler_file_role_and_build_target():
@@ -41,6 +71,43 @@ def test_packages_of_functions_without_arrow_lie_in_a_layer():
     assert with_layer == THIN
     assert all(functions()[name]["Layers"] == [{"Ref": layer}] for name in THIN)
     assert f"build-{layer}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_sam_builds_in_this_folder_and_copies_no_more_than_a_function_needs():
+    everything = {
+        **of_type("AWS::Serverless::Function"),
+        **of_type("AWS::Serverless::LayerVersion"),
+    }
+
+    for each in everything.values():
+        copied = ROOT / each["Properties"].get("CodeUri", each["Properties"].get("ContentUri"))
+        assert each["Metadata"]["WorkingDirectory"] == "."
+        assert "ProjectRootDirectory" not in each["Metadata"]
+        assert sum(file.stat().st_size for file in copied.rglob("*")) < COPIED_BYTES_MAX
+
+
+@pytest.mark.parametrize("architecture", template()["Parameters"]["Architecture"]["AllowedValues"])
+def test_the_parameter_alone_decides_for_which_machine_is_built(architecture):
+    everything = {
+        **of_type("AWS::Serverless::Function"),
+        **of_type("AWS::Serverless::LayerVersion"),
+    }
+    contexts = {each["Metadata"]["ContextPath"]["Sub"] for each in everything.values()}
+
+    (context,) = contexts
+    makefile = ROOT / context.replace("${Architecture}", architecture) / "Makefile"
+    asked = [f"--makefile={makefile}", "ARCHITECTURE=another", "--dry-run", "build-Packages"]
+    environment = {**os.environ, "ARCHITECTURE": "another", "ARTIFACTS_DIR": "."}
+    ran = subprocess.run(
+        ["make", *asked], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+
+    machine = {"arm64": "aarch64", "x86_64": "x86_64"}[architecture]
+    assert set(re.findall(r"aarch64|x86_64", ran.stdout)) == {machine}
+    (layer,) = of_type("AWS::Serverless::LayerVersion").values()
+    assert layer["Metadata"]["BuildArchitecture"] == {"Ref": "Architecture"}
+    every = template()["Globals"]["Function"]
+    assert every["Architectures"] == [{"Ref": "Architecture"}]
 
 
 def test_due_worlds_are_looked_for_every_minute_and_landed_every_five():
@@ -132,6 +199,63 @@ def test_functions_say_what_they_do_in_metrics_traces_and_structured_logs():
     for name, function in functions().items():
         assert function["LoggingConfig"]["LogFormat"] == "JSON"
         assert function["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"] == name
+
+
+def test_functions_are_told_what_the_parameters_of_a_deployment_say():
+    every = template()["Globals"]["Function"]["Environment"]["Variables"]
+
+    of_their_own = {
+        name: {
+            variable: value
+            for variable, value in each["Environment"]["Variables"].items()
+            if variable.startswith("PERDURE_")
+        }
+        for name, each in functions().items()
+    }
+
+    assert every == TOLD
+    assert of_their_own == TOLD_BESIDES
+
+
+def test_every_parameter_changes_something():
+    content = template()
+    referred = set(_references(content["Resources"])) | set(_references(content["Globals"]))
+    for condition in referred & content["Conditions"].keys():
+        referred |= set(_references(content["Conditions"][condition]))
+
+    assert content["Parameters"].keys() <= referred
+    assert content["Conditions"].keys() <= referred
+
+
+def _references(value):
+    """Yield every name that something refers to: parameters, resources and conditions."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _references(each)
+    elif isinstance(value, dict):
+        for name, argument in value.items():
+            if name == "Sub":
+                yield from re.findall(r"\$\{(\w+)", argument)
+            elif name in {"Ref", "Condition"} and isinstance(argument, str):
+                yield argument
+            elif name == "If":
+                yield argument[0]
+                yield from _references(argument[1:])
+            else:
+                yield from _references(argument)
+
+
+def test_a_paused_deployment_does_nothing_by_itself_and_lets_nobody_in():
+    running, paused = (read(TEMPLATE, parameters={"Paused": each}) for each in ("false", "true"))
+
+    def at_work(deployment):
+        every = deployment.functions.values()
+        by_themselves = [each for one in every for each in (*one.schedules, *one.sources)]
+        return len(by_themselves), deployment.throttle
+
+    assert at_work(running) == (3, Throttle(burst=200, rate=100))
+    assert at_work(paused) == (0, Throttle(burst=0, rate=0))
+    assert template()["Parameters"]["Paused"]["Default"] == "false"
 
 
 def test_executions_are_reserved_only_if_a_deployment_says_so():

@@ -206,6 +206,26 @@ def test_template_that_aws_would_not_deploy_is_refused_by_name(reading, text, na
             "  Stage: { Type: AWS::ApiGatewayV2::Stage, Properties: { StageVariables: {} } }\n",
             "Stage: StageVariables of AWS::ApiGatewayV2::Stage is not run here",
         ),
+        (
+            (
+                "  Tokens:\n    Type: AWS::ApiGatewayV2::Authorizer\n"
+                "    Properties: { IdentitySource: [$request.querystring.token] }\n"
+            ),
+            "Tokens: tokens are read from the header Authorization only",
+        ),
+        (
+            "  Lake: { Type: AWS::S3::Bucket }\n"
+            + function("Environment: { Variables: { UPLOADS: !Ref Lake } }"),
+            "Tick: its variable UPLOADS is not set: only a deployment knows Lake",
+        ),
+        (
+            function("Environment: { Variables: { PERDURE_TABLE: !ImportValue elsewhere } }"),
+            "Tick: its variable PERDURE_TABLE is not set: only a deployment knows Fn::ImportValue",
+        ),
+        (
+            function("Environment: { Variables: { X: !Ref Nowhere } }"),
+            "Tick: its variable X is not set: only a deployment knows Nowhere",
+        ),
     ],
 )
 def test_what_is_declared_and_not_run_is_reported_in_a_line(reading, text, line):
@@ -218,7 +238,12 @@ def test_what_is_declared_and_not_run_is_reported_in_a_line(reading, text, line)
         "  Role: { Type: AWS::IAM::Role, Properties: { Anything: 1 } }\n",
         "  Alarm: { Type: AWS::CloudWatch::Alarm }\n",
         function("EphemeralStorage: !Ref AWS::NoValue"),
-        function("Role: !GetAtt Role.Arn"),
+        "  Role: { Type: AWS::IAM::Role }\n" + function("Role: !GetAtt Role.Arn"),
+        function("Role: !GetAtt TickRole.Arn"),  # which SAM makes
+        (
+            "  Lake: { Type: AWS::S3::Bucket }\n"
+            + function("Environment: { Variables: { PERDURE_STORAGE: !Sub 's3://${Lake}' } }")
+        ),
     ],
 )
 def test_what_has_no_meaning_here_is_not(reading, text):

@@ -8,18 +8,25 @@ from itertools import count
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from tests.emulator.deployment import ROOT, deployed, refused
 from tests.emulator.serving import sqs_client
 from tests.support.ministack import account
 
-from perdure.kernel.errors import InvalidValue, NotFound
+from perdure.kernel.errors import InvalidValue, NotFound, StoreUnavailable
 from perdure_emulator import elsewhere_aws
+from perdure_emulator.declared import Function, Made, Template
 from perdure_emulator.elsewhere_aws import Elsewhere
+from perdure_emulator.function_process import environment
 from perdure_emulator.template import read
+from perdure_emulator.variables import effective
 
 pytestmark = pytest.mark.cloud
 
 _NUMBERS = count(1)
+
+HERE = "http://127.0.0.1:4566"
+BUCKET = Template({}, (), buckets=(Made("Lake", "lake", {}),))
 
 TEMPLATE = f"""
 Parameters: {{ Namespace: {{ Type: String, Default: default }} }}
@@ -164,6 +171,88 @@ def test_what_is_there_is_used_as_it_is_and_made_nowhere_else(small, aws, key, m
     assert capsys.readouterr().err.count("made") == 5
     assert Elsewhere(aws).made(declared) == made
     assert capsys.readouterr().err == ""
+
+
+class Refusing:
+    """An S3 that has no bucket, and makes one only if it is told where."""
+
+    def __init__(self, location):
+        self._location = location
+
+    def head_bucket(self, **_):
+        raise ClientError({"Error": {"Code": "404"}}, "HeadBucket")
+
+    def create_bucket(self, CreateBucketConfiguration=None, **_):  # noqa: N803  # AWS's spelling
+        if CreateBucketConfiguration != self._location:
+            code = "IllegalLocationConstraintException"
+            raise ClientError({"Error": {"Code": code}}, "CreateBucket")
+
+
+@pytest.mark.parametrize("variable", ["AWS_DEFAULT_REGION", "AWS_REGION"])
+@pytest.mark.parametrize(
+    ("region", "location"),
+    [
+        ("us-east-1", None),
+        ("eu-central-1", {"LocationConstraint": "eu-central-1"}),
+    ],
+)
+def test_bucket_is_made_in_the_region_that_is_named(
+    monkeypatch, capsys, variable, region, location
+):
+    for each in ("AWS_DEFAULT_REGION", "AWS_REGION"):
+        monkeypatch.delenv(each, raising=False)
+    monkeypatch.setenv(variable, region)
+    monkeypatch.setattr(Elsewhere, "_client", lambda *_: Refusing(location))
+
+    Elsewhere(HERE).made(BUCKET)
+
+    assert capsys.readouterr().err == f"perdure: made lake at {HERE}\n"
+
+
+def test_what_could_not_be_made_is_not_said_to_be(monkeypatch, capsys):
+    monkeypatch.setattr(Elsewhere, "_client", lambda *_: Refusing("nowhere"))
+
+    with pytest.raises(StoreUnavailable, match="IllegalLocationConstraint"):
+        Elsewhere(HERE).made(BUCKET)
+
+    assert capsys.readouterr().err == ""
+
+
+GIVEN = {
+    "AWS_ACCESS_KEY_ID": "key",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+    "AWS_SESSION_TOKEN": "session",
+    "AWS_PROFILE": "mine",
+    "AWS_CONFIG_FILE": "/somewhere/config",
+    "AWS_SHARED_CREDENTIALS_FILE": "/somewhere/credentials",
+    "AWS_CA_BUNDLE": "/somewhere/ca.pem",
+}
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("http://devbox.example:4566", GIVEN),
+        (HERE, {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}),
+    ],
+)
+def test_function_apart_has_the_credentials_for_an_address_elsewhere_and_no_others_here(
+    tmp_path, monkeypatch, url, found
+):
+    for name, value in GIVEN.items():
+        monkeypatch.setenv(name, value)
+    declared = Function(
+        name="Tick",
+        file=tmp_path / "app.py",
+        handler="handler",
+        timeout_seconds=3,
+        environment=effective({}, Elsewhere(url).environment()),
+    )
+
+    seen = environment(declared, "127.0.0.1:1")
+
+    assert {name: seen[name] for name in GIVEN if name in seen} == found
+    assert seen["AWS_ENDPOINT_URL"] == url
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:4566", "ftp://127.0.0.1", "http://"])

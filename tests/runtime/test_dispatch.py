@@ -7,6 +7,7 @@ from tests.runtime.harness import harness, runs
 
 from perdure.kernel.errors import StoreUnavailable
 from perdure.kernel.ids import Epoch, StorageId
+from perdure.kernel.places import WAKE_SHARDS
 from perdure.kernel.rest import ReadAgenda, Wakes
 from perdure.runtime.dispatch import Due, look
 from perdure.runtime.worlds import Worlds
@@ -86,7 +87,7 @@ async def test_more_hints_than_a_page_holds_are_all_looked_at(tmp_path, monkeypa
     for number in range(12):
         await h.worlds.create(f"w{number}", world_id=f"w{number}", every_ms=60_000)
     h.clock.advance(60_000)
-    monkeypatch.setattr("perdure.runtime.dispatch.Wakes", lambda *a, **k: Wakes(*a, limit=1, **k))
+    monkeypatch.setattr("perdure.runtime.hints.Wakes", lambda *a, **k: Wakes(*a, limit=1, **k))
 
     found = await h.look()
 
@@ -128,3 +129,63 @@ async def test_a_look_that_runs_out_of_time_says_so(tmp_path):
     found = await look(h.authority, StorageId("storage"), now=h.clock, go_on=lambda: False)
 
     assert (found.due, found.done) == ((), False)
+
+
+async def hinted(h, count=24):
+    """Make worlds that are due, in every shard, and return their names by shard."""
+    shards = {}
+    for number in range(count):
+        await h.worlds.create(f"w{number}", world_id=f"w{number}", every_ms=60_000)
+    h.clock.advance(60_000)
+    for shard in range(WAKE_SHARDS):
+        wakes = await h.authority.execute(Wakes(shard, h.clock()))
+        shards[shard] = {hint.world for hint in wakes}
+    return shards
+
+
+async def test_what_a_page_of_hints_came_to_is_told_before_the_next_is_looked_at(tmp_path):
+    h = harness(tmp_path)
+    shards = await hinted(h)
+    told = []
+
+    async def tell(dues):
+        told.append({due.ref.world for due in dues})
+
+    pages = sum(1 for worlds in shards.values() if worlds)
+    found = await look(
+        h.authority,
+        StorageId("storage"),
+        now=h.clock,
+        go_on=lambda: len(told) < pages - 1,
+        tell=tell,
+    )
+
+    assert pages > 2
+    assert (len(told), found.done) == (pages - 1, False)
+    assert set().union(*told) == {due.ref.world for due in found.due}
+
+
+async def test_each_minute_another_shard_is_looked_at_first(tmp_path):
+    h = harness(tmp_path)
+    shards = await hinted(h)
+    firsts = []
+
+    for _ in range(WAKE_SHARDS):
+        told = []
+
+        async def tell(dues, told=told):
+            told.append({due.ref.world for due in dues})
+
+        await look(
+            h.authority,
+            StorageId("storage"),
+            now=h.clock,
+            go_on=lambda told=told: not told,
+            tell=tell,
+        )
+        firsts.append(told[0])
+        h.clock.advance(60_000)
+
+    assert {frozenset(each) for each in firsts} == {
+        frozenset(each) for each in shards.values() if each
+    }

@@ -113,7 +113,6 @@ def built(directory: Path) -> Path:
     """
     environment = {
         **os.environ,
-        "ARCHITECTURE": architecture(),
         "PYTHON_VERSION": _version(HOME / "bin" / "python"),
     }
     options = ("--config-file", ROOT / "infra" / "samconfig.toml", "--build-dir", directory)

@@ -62,6 +62,9 @@ METRICS: Final[Mapping[str, Metric]] = {
     "worlds_stalled": Metric(
         "Worlds every writer of whose next tick died, as the dispatch saw", folds="max"
     ),
+    "worlds_failed": Metric(
+        "Worlds that could not be looked at, by the dispatch or by landing", folds="max"
+    ),
     "oldest_due_ms": Metric(
         "How late the latest of the due worlds was when the dispatch looked",
         MetricUnit.Milliseconds,

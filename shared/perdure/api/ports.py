@@ -175,6 +175,14 @@ class Landed:
     entries: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class LandedDue(Landed):
+    """What a landing by schedule did, and for whom it could not."""
+
+    failed: tuple[str, ...] = ()
+    """Worlds that could not be looked at, each with the code of why."""
+
+
 class LandPorts(Protocol):
     """What landing needs."""
 
@@ -182,6 +190,6 @@ class LandPorts(Protocol):
         """Land what any world has published, and project its log, for at most ``ms``."""
         ...
 
-    async def land_due(self, *, ms: int) -> Landed:
+    async def land_due(self, *, ms: int) -> LandedDue:
         """Land and project what waits in worlds that hints name, for at most ``ms``."""
         ...

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from perdure.api.deadlines import MARGIN_MS
 from perdure.api.measures import tell
 from perdure.api.queue import Handed, Later, Queue, message_of
 from perdure.kernel.errors import ConsumerBehind, FenceHeld, Stalled, StoreUnavailable
@@ -17,6 +17,9 @@ NOT_NOW: Final = (FenceHeld, ConsumerBehind, Stalled)
 NOT_NOW_MS: Final = 20_000
 NOT_NOW_TRIES: Final = 3
 """After that the world is left to the next dispatch, which finds it due still: no dead letter."""
+
+LAST_PAGE_MS: Final = 5_000
+"""No page of hints is begun with less time left: its worlds are to be looked at and told of."""
 
 AGAIN_MS_FIRST: Final = 5_000
 AGAIN_MS_MAX: Final = 300_000
@@ -39,8 +42,8 @@ class DispatchPorts(Protocol):
     @property
     def queue(self) -> Queue: ...
 
-    async def look(self, *, ms: int) -> Found:
-        """Find the worlds that are due, for at most ``ms``."""
+    async def look(self, *, ms: int, tell: Callable[[Sequence[Due]], Awaitable[None]]) -> Found:
+        """Find the worlds that are due, for at most ``ms``, and tell of them as they are found."""
         ...
 
 
@@ -63,13 +66,24 @@ async def dispatch_due(ports: DispatchPorts, remaining_ms: int) -> dict[str, Any
     """Send a message for each world that is due, as a schedule asks.
 
     A duplicate changes nothing: the queue takes no message twice, and a writer serves each time
-    of a schedule once.
+    of a schedule once. Raises StoreUnavailable, at the end, if a message was not taken.
     """
-    found = await ports.look(ms=max(0, remaining_ms - MARGIN_MS))
+    unsent: list[StoreUnavailable] = []
+
+    async def send(dues: Sequence[Due]) -> None:
+        try:
+            await ports.queue.send([message_of(due) for due in dues])
+        except StoreUnavailable as error:  # what is found later may be taken all the same
+            unsent.append(error)
+
+    reserve_ms = min(LAST_PAGE_MS, remaining_ms // 2)
+    found = await ports.look(ms=remaining_ms - reserve_ms, tell=send)
     tell("worlds_due", len(found.due))
     tell("worlds_stalled", found.stalled)
+    tell("worlds_failed", len(found.failed))
     tell("oldest_due_ms", found.oldest_due_ms)
-    await ports.queue.send([message_of(due) for due in found.due])
+    if unsent:
+        raise unsent[0]
     failed = [f"{ref.world}: {error.code}" for ref, error in found.failed]
     return {
         "due": len(found.due),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +26,7 @@ from perdure.kernel.floor import EnterCatalog
 from perdure.kernel.ids import Instant, RunId, StorageId, Token
 from perdure.runtime.app import App, load_app
 from perdure.runtime.archive import ArchivedStore
-from perdure.runtime.dispatch import Found, look
+from perdure.runtime.dispatch import Due, Found, look
 from perdure.runtime.worlds import Worlds
 
 CLOUD: Final = "perdure.api.wiring_aws"
@@ -98,11 +98,15 @@ class Dispatching:
         """Return what the store has been asked for so far."""
         return self.authority.costs()
 
-    async def look(self, *, ms: int) -> Found:
-        """Find the worlds that are due, for at most ``ms``."""
+    async def look(self, *, ms: int, tell: Callable[[Sequence[Due]], Awaitable[None]]) -> Found:
+        """Find the worlds that are due, for at most ``ms``, and tell of them as they are found."""
         until = system.now() + ms
         return await look(
-            self.authority, self.storage, now=system.now, go_on=lambda: system.now() < until
+            self.authority,
+            self.storage,
+            now=system.now,
+            go_on=lambda: system.now() < until,
+            tell=tell,
         )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 
 from perdure.api import faces, wiring_queue
 from perdure.api.measures import tell, tell_lag
-from perdure.api.ports import EventsAsked, Landed
+from perdure.api.ports import EventsAsked, Landed, LandedDue
 from perdure.api.ports_keeping import Pruned
 from perdure.api.queue import Queue, due_of
 from perdure.api.sandbox import Sandbox
@@ -26,11 +26,9 @@ from perdure.authority.costs import Costs
 from perdure.authority.engine import Authority
 from perdure.kernel.caller import Caller
 from perdure.kernel.create import WorldInfo
+from perdure.kernel.errors import FenceHeld, PerdureError
 from perdure.kernel.ids import Holder, Instant, WorldId
-from perdure.kernel.places import WAKE_SHARDS, WorldRef
 from perdure.kernel.quota import payment
-from perdure.kernel.rest import ReadAgenda, Wakes
-from perdure.kernel.wake import UNREAD_MS
 from perdure.lake.audit import EventFilter
 from perdure.lake.iceberg import Lake
 from perdure.lake.objects import ObjectStore
@@ -50,6 +48,7 @@ from perdure.runtime.serve import serve
 from perdure.runtime.tick import Means, Ticker
 from perdure.runtime.trim import Trimmed, Trimming
 from perdure.runtime.verify import Verified, Verifier
+from perdure.runtime.waiting import waiting
 from perdure.runtime.worlds import Worlds
 
 LAND_RESERVE_MS = 3_000
@@ -198,11 +197,17 @@ class LakePorts:
             await self.authority.execute(bill)
 
     async def land_all(self, *, ms: int, by: Caller) -> Landed:
-        """Land what any world has published, and project its log, for at most ``ms``."""
+        """Land what any world has published, and project its log, for at most ``ms``.
+
+        Raises Corrupt, at the end, if a world could not be read; the others have landed.
+        """
         await self._paid(by)
         until = _deadline(ms)
         found = await self._all_worlds()
-        return await self._landed(found, found, until)
+        landed, failed = await self._landed(found, found, until)
+        if failed:
+            raise failed[0][1]
+        return landed
 
     async def trim_all(
         self, *, grace_ms: int, dry_run: bool, after: str | None, ms: int, by: Caller
@@ -226,35 +231,56 @@ class LakePorts:
     async def _all_worlds(self, after: str | None = None) -> list[WorldId]:
         return [info.world_id for info in await self.worlds.every(show="all", after=after)]
 
-    async def land_due(self, *, ms: int) -> Landed:
+    async def land_due(self, *, ms: int) -> LandedDue:
         """Land and project what waits in worlds that hints name, for at most ``ms``."""
-        until = _deadline(ms)
-        unlanded, unread, due = await self._waiting()
+        until, look_until = _deadline(ms), _deadline(ms // 2)
+        found = await waiting(
+            self.authority,
+            self.settings.storage,
+            now=system.now,
+            go_on=lambda: system.now() < look_until,
+        )
+        unlanded, unread = ([ref.world for ref in refs] for refs in (found.unlanded, found.unread))
+        failed = {ref.world: error.code for ref, error in found.failed}
         try:
-            landed = await self._landed(unlanded, unread, until)
+            landed, broken = await self._landed(unlanded, unread, until)
+            failed |= {world: error.code for world, error in broken}
         finally:
-            # Also of a landing that fails: then it is that everybody falls behind. And of
-            # worlds whose tick is due: a consumer may be what holds them.
-            awake = [WorldRef(self.settings.storage, each) for each in {*unlanded, *unread, *due}]
-            tell_lag(await lags(self.authority, awake))
+            # Also of a landing that fails: then it is that everybody falls behind.
+            told, unasked = await lags(
+                self.authority, found.awake, go_on=lambda: system.now() < until
+            )
+            failed |= {ref.world: error.code for ref, error in unasked}
+            tell_lag(told)
+            tell("worlds_failed", len(failed))
         if self.settings.trim_ms is not None:
-            await self._trim(sorted({*unlanded, *unread}), self.settings.trim_ms, until)
-        return landed
+            whole = [ref.world for ref in found.behind if ref.world not in failed]
+            await self._trim(whole, self.settings.trim_ms, until)
+        return LandedDue(
+            **asdict(landed), failed=tuple(f"{world}: {code}" for world, code in failed.items())
+        )
 
     async def _landed(
         self, unlanded: list[WorldId], unread: list[WorldId], until: Instant
-    ) -> Landed:
-        """Land some worlds, then project the logs of some."""
+    ) -> tuple[Landed, Sequence[tuple[WorldId, PerdureError]]]:
+        """Land some worlds, then project the logs of some; and name those that could not be.
+
+        Raises: FenceHeld if another is at one of the two, after the other was done.
+        """
         rows, events = LandedRows(), Projected()
+        held: FenceHeld | None = None
         storage, claim = self.settings.storage, partial(claim_of, self.objects)
         if unlanded:
             landing = Landing(self.authority, self.objects, self.lake, storage, claim=claim)
-            rows = await landing.land(
-                unlanded,
-                holder=Holder(system.new_token()),
-                new_token=system.new_token,
-                go_on=lambda: system.now() + LAND_RESERVE_MS < until,
-            )
+            try:
+                rows = await landing.land(
+                    unlanded,
+                    holder=Holder(system.new_token()),
+                    new_token=system.new_token,
+                    go_on=lambda: system.now() + LAND_RESERVE_MS < until,
+                )
+            except FenceHeld as error:
+                held = error
         if unread:
             projection = Projection(self.authority, self.lake, storage, claim)
             events = await projection.project(
@@ -265,24 +291,10 @@ class LakePorts:
             )
         tell("rows_landed", rows.rows)
         tell("events_landed", events.events)
-        return Landed(rows.rows, rows.files, events.events, events.entries)
-
-    async def _waiting(self) -> tuple[list[WorldId], list[WorldId], list[WorldId]]:
-        """Return the worlds with rows to land, with a log to project, with a tick that is due."""
-        # A hint of a world with something to copy lies at most so far ahead.
-        through = Instant(system.now() + UNREAD_MS)
-        unlanded: list[WorldId] = []
-        unread: list[WorldId] = []
-        due: list[WorldId] = []
-        for shard in range(WAKE_SHARDS):
-            for hint in await self.authority.execute(Wakes(shard, through)):
-                ref = WorldRef(hint.storage, hint.world)
-                if ref.storage == self.settings.storage:
-                    agenda = await self.authority.execute(ReadAgenda(ref))
-                    unlanded += [ref.world] if agenda.unlanded else []
-                    unread += [ref.world] if agenda.unread else []
-                    due += [ref.world] if agenda.tick_due is not None else []
-        return unlanded, unread, due
+        if held is not None:
+            raise held
+        done = Landed(rows.rows, rows.files, events.events, events.entries)
+        return done, [*rows.failed, *events.failed]
 
 
 def _deadline(ms: int) -> Instant:

@@ -11,7 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from perdure.api.invocation import ATTRIBUTE, current
-from perdure.api.queue import SEND_MAX, Message
+from perdure.api.queue import DEFER_MS_MAX, SEND_MAX, Message
 from perdure.api.settings import Settings
 from perdure.kernel.errors import StoreUnavailable
 from perdure.kernel.refusals import unanswered
@@ -40,35 +40,43 @@ class SqsQueue:
 
     async def send(self, messages: Sequence[Message]) -> None:
         more = _correlated(current().correlation)
-        for part in _parts(messages):
-            entries: Any = [
-                {
-                    "Id": str(number),
-                    "MessageBody": each.body,
-                    "MessageGroupId": each.group,
-                    "MessageDeduplicationId": each.once,
-                    **more,
-                }
-                for number, each in enumerate(part)
-            ]
-            await self._called(self._client.send_message_batch, "to take messages", Entries=entries)
+        entries: list[Any] = [
+            {
+                "MessageBody": each.body,
+                "MessageGroupId": each.group,
+                "MessageDeduplicationId": each.once,
+                **more,
+            }
+            for each in messages
+        ]
+        await self._all(self._client.send_message_batch, "to take messages", entries)
 
     async def defer(self, receipts: Sequence[str], ms: int) -> None:
-        seconds = -(-ms // 1_000)
-        for part in _parts(receipts):
-            entries: Any = [
-                {"Id": str(number), "ReceiptHandle": each, "VisibilityTimeout": seconds}
-                for number, each in enumerate(part)
-            ]
-            call = self._client.change_message_visibility_batch
-            await self._called(call, "to put messages back", Entries=entries)
+        seconds = -(-min(ms, DEFER_MS_MAX) // 1_000)
+        entries: list[Any] = [
+            {"ReceiptHandle": each, "VisibilityTimeout": seconds} for each in receipts
+        ]
+        call = self._client.change_message_visibility_batch
+        await self._all(call, "to put messages back", entries)
 
-    async def _called(self, call: Callable[..., Any], expected: str, **given: Any) -> None:
-        try:
-            answer = await asyncio.to_thread(call, QueueUrl=self._url, **given)
-        except (BotoCoreError, ClientError) as error:
-            raise unanswered(f"queue {self.name} {expected}", error) from error
-        failed = [f"{each['Code']}: {each.get('Message', '')}" for each in answer.get("Failed", ())]
+    async def _all(self, call: Callable[..., Any], expected: str, entries: Sequence[Any]) -> None:
+        """Call for all entries, part by part. Raises StoreUnavailable, when all parts had their turn."""
+        failed: list[str] = []
+        refused: ClientError | None = None
+        for part in _parts(entries):
+            numbered = [{"Id": str(number), **each} for number, each in enumerate(part)]
+            try:
+                answer = await asyncio.to_thread(call, QueueUrl=self._url, Entries=numbered)
+            except BotoCoreError as error:  # no answer: the other parts would wait as long
+                raise unanswered(f"queue {self.name} {expected}", error) from error
+            except ClientError as error:
+                refused = error
+                continue
+            failed += [
+                f"{each['Code']}: {each.get('Message', '')}" for each in answer.get("Failed", ())
+            ]
+        if refused is not None:
+            raise unanswered(f"queue {self.name} {expected}", refused) from refused
         if failed:
             raise StoreUnavailable(
                 expected=f"queue {self.name} {expected}", found=f"{len(failed)} not: {failed[0]}"

@@ -41,6 +41,9 @@ _RAISE: Final[dict[int, str]] = {
 }
 """What raises a file from each version to the next."""
 
+_TURNS: Final = 10
+"""How often a file of before is tried to be had alone, in the time that others are waited for."""
+
 _WORDS: Final[dict[int, tuple[type[PerdureError], str]]] = {
     sqlite3.SQLITE_BUSY: (StoreUnavailable, "a turn to write"),
     sqlite3.SQLITE_LOCKED: (StoreUnavailable, "a turn to write"),
@@ -55,6 +58,14 @@ _WORDS: Final[dict[int, tuple[type[PerdureError], str]]] = {
 }
 
 
+class _Older(Exception):
+    """The file has to be raised first."""
+
+
+class _Held(Exception):
+    """Somebody else has the file open."""
+
+
 def translated(error: sqlite3.Error, path: Path) -> PerdureError:
     """Say what an error of the driver means when nothing was committed."""
     primary = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
@@ -65,9 +76,33 @@ def translated(error: sqlite3.Error, path: Path) -> PerdureError:
 def open_database(path: Path, *, busy_ms: int) -> sqlite3.Connection:
     """Open the file ready for use, with its tables made if it is new.
 
-    Raises: NewerSchema, SchemaMismatch, Corrupt, StoreUnavailable.
+    Raises: NewerSchema, SchemaMismatch, Corrupt; StoreUnavailable, also for a file of before
+    that somebody else has open.
     """
-    return _opened(path, str(path), busy_ms, _prepare)
+    for _ in range(_TURNS):
+        try:
+            return _opened(path, str(path), busy_ms, _prepare)
+        except _Older:
+            # Asked anew each time: another process may have raised it meanwhile.
+            if _raised(path, busy_ms=busy_ms // _TURNS):
+                return _opened(path, str(path), busy_ms, _prepare)
+    raise StoreUnavailable(
+        expected=f"nobody to have {path} open while it is raised to schema {SCHEMA}:"
+        " close the older version of Perdure that has",
+        found="a process that has it open",
+    )
+
+
+def _raised(path: Path, *, busy_ms: int) -> bool:
+    """Raise a file of before to the schema of today, unless somebody has it open.
+
+    Who had would go on putting records where they lay before.
+    """
+    try:
+        _opened(path, str(path), busy_ms, _raise_alone).close()
+    except _Held:
+        return False
+    return True
 
 
 def open_untouched(path: Path, *, busy_ms: int) -> sqlite3.Connection:
@@ -133,8 +168,8 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
     database.execute("PRAGMA synchronous = FULL")
     if not tables:
         _in_transaction(database, lambda: _make(database, path))
-    elif _version(database, path) < SCHEMA:
-        _in_transaction(database, lambda: _raise(database, path))
+    if _version(database, path) < SCHEMA:
+        raise _Older
 
 
 def _checked(database: sqlite3.Connection, path: Path) -> set[str]:
@@ -161,6 +196,22 @@ def _version(database: sqlite3.Connection, path: Path) -> int:
             expected=f"a store of Perdure at {path}", found="one without a version"
         )
     return int(found[0])
+
+
+def _raise_alone(database: sqlite3.Connection, path: Path) -> None:
+    """Raise the file while no other connection is open. Raises _Held."""
+    # Whoever has a file with a write-ahead log open holds a shared lock on it until it is closed.
+    # Before anything is read, so that the first read asks for the exclusive one, and keeps it.
+    # Source: https://www.sqlite.org/wal.html, "Use of WAL Without Shared-Memory".
+    database.execute("PRAGMA locking_mode = EXCLUSIVE")
+    try:
+        _checked(database, path)
+        database.execute("PRAGMA synchronous = FULL")
+        _in_transaction(database, lambda: _raise(database, path))
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            raise _Held from error
+        raise
 
 
 def _raise(database: sqlite3.Connection, path: Path) -> None:

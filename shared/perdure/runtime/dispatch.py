@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from perdure.kernel.canonical import digest
 from perdure.kernel.errors import PerdureError
 from perdure.kernel.ids import Epoch, Instant, StorageId
-from perdure.kernel.places import WAKE_SHARDS, WorldRef
-from perdure.kernel.rest import Agenda, ReadAgenda, Rest, Wakes
-from perdure.kernel.upkeep import Wake
+from perdure.kernel.places import WorldRef
+from perdure.kernel.rest import Rest
+from perdure.runtime.hints import Seen, pages, seen
 from perdure.runtime.ports import Executes
-
-LOOKS_AT_ONCE: Final = 16
-"""Worlds that are looked at side by side. Source: threads of the DynamoDB store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +48,14 @@ class Found:
     """How late the latest of the due worlds is."""
 
     failed: tuple[tuple[WorldRef, PerdureError], ...] = ()
+    """Worlds that could not be looked at."""
+
     done: bool = True
     """All hints were looked at; else time ran out, and the next look finds the rest."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    hint: Wake
-    ref: WorldRef
-    agenda: Agenda | PerdureError
+async def nobody(_: Sequence[Due]) -> None:
+    """Tell nobody of what was found."""
 
 
 async def look(
@@ -70,63 +64,44 @@ async def look(
     *,
     now: Callable[[], Instant],
     go_on: Callable[[], bool],
+    tell: Callable[[Sequence[Due]], Awaitable[None]] = nobody,
 ) -> Found:
     """Find every world of a storage that is due, and lay to rest the hints of all others.
 
-    A hint is never believed: the world's own head and schedule say whether it is due. A table
-    may hold the hints of other storages, too; these are left to their own dispatch.
+    A hint is never believed: the world's own head and schedule say whether it is due.
+    ``tell`` is given what each page of hints has come to, before the next is looked at.
     """
     due: dict[WorldRef, Due] = {}
-    failed: list[tuple[WorldRef, PerdureError]] = []
+    failed: dict[WorldRef, PerdureError] = {}
     stalled, oldest_ms, done = set[WorldRef](), 0, True
-    async for hints in _pages(authority, now):
+
+    async def rest(each: Seen) -> None:
+        if _due(each) is None:
+            await authority.execute(Rest(each.ref, each.hint.sort))
+
+    async for hints in pages(authority, now):
         if not go_on():
             done = False
             break
-        for seen in await _agendas(authority, storage, hints):
-            if isinstance(seen.agenda, PerdureError):
-                failed.append((seen.ref, seen.agenda))
+        fresh: list[Due] = []
+        for each in await seen(authority, storage, hints, rest):
+            if isinstance(each.agenda, PerdureError):
+                failed[each.ref] = each.agenda
                 continue
-            found = _due(seen, seen.agenda)
-            if found is not None:
-                due.setdefault(found.ref, found)
-                oldest_ms = max(oldest_ms, now() - (found.serves or now()))
-                stalled |= {found.ref} if seen.agenda.stalled else set()
-    return Found(tuple(due.values()), len(stalled), oldest_ms, tuple(failed), done)
+            found = _due(each)
+            if found is None or found.ref in due:
+                continue
+            due[found.ref] = found
+            fresh.append(found)
+            oldest_ms = max(oldest_ms, now() - (found.serves or now()))
+            stalled |= {found.ref} if each.agenda.stalled else set()
+        if fresh:
+            await tell(fresh)
+    return Found(tuple(due.values()), len(stalled), oldest_ms, tuple(failed.items()), done)
 
 
-async def _pages(authority: Executes, now: Callable[[], Instant]) -> AsyncIterator[list[Wake]]:
-    """Yield the hints that are due, shard by shard, a page at a time."""
-    for shard in range(WAKE_SHARDS):
-        request = Wakes(shard, now())
-        while True:
-            hints = await authority.execute(request)
-            if hints:
-                yield list(hints)
-            if len(hints) < request.limit:
-                break
-            request = Wakes(shard, request.through, beyond=hints[-1].sort)
-
-
-async def _agendas(authority: Executes, storage: StorageId, hints: list[Wake]) -> list[_Seen]:
-    gate = asyncio.Semaphore(LOOKS_AT_ONCE)
-
-    async def seen(hint: Wake) -> _Seen:
-        ref = WorldRef(hint.storage, hint.world)
-        async with gate:
-            try:
-                agenda = await authority.execute(ReadAgenda(ref))
-                if _due(_Seen(hint, ref, agenda), agenda) is None:
-                    await authority.execute(Rest(ref, hint.sort))
-            except PerdureError as error:  # of this world: the others go on
-                return _Seen(hint, ref, error)
-        return _Seen(hint, ref, agenda)
-
-    ours = [hint for hint in hints if hint.storage == storage]
-    return list(await asyncio.gather(*(seen(hint) for hint in ours)))
-
-
-def _due(seen: _Seen, agenda: Agenda) -> Due | None:
-    if agenda.tick_due is None and not agenda.abandoned:
+def _due(each: Seen) -> Due | None:
+    agenda = each.agenda
+    if isinstance(agenda, PerdureError) or (agenda.tick_due is None and not agenda.abandoned):
         return None
-    return Due(seen.ref, agenda.tick_due, agenda.epoch, seen.hint.sort)
+    return Due(each.ref, agenda.tick_due, agenda.epoch, each.hint.sort)

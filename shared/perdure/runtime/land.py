@@ -66,6 +66,8 @@ class Landed:
     tables: frozenset[TableId] = frozenset()
     ticks: int = 0
     worlds: frozenset[WorldId] = frozenset()
+    failed: tuple[tuple[WorldId, Corrupt], ...] = ()
+    """Worlds of which nothing could be put into an intent: the others went on."""
 
     def __add__(self, other: Landed) -> Landed:
         return Landed(
@@ -74,6 +76,7 @@ class Landed:
             self.tables | other.tables,
             self.ticks + other.ticks,
             self.worlds | other.worlds,
+            self.failed + other.failed,
         )
 
 
@@ -180,7 +183,8 @@ class Landing:
                 landed += await term.finish(grip.intent, await self._stretches(grip.intent))
             waiting = list(dict.fromkeys(worlds))
             while waiting and go_on():
-                stretches, waiting = await self._chosen(waiting, bounds)
+                stretches, waiting, failed = await self._chosen(waiting, bounds)
+                landed += Landed(failed=tuple(failed))
                 if stretches:
                     landed += await term.land(new_token(), stretches)
             await term.trim(landed.tables)
@@ -190,24 +194,30 @@ class Landing:
 
     async def _chosen(
         self, waiting: list[WorldId], bounds: Bounds
-    ) -> tuple[list[Stretch], list[WorldId]]:
-        """Return the next intent's ticks, and the worlds to ask again after it."""
+    ) -> tuple[list[Stretch], list[WorldId], list[tuple[WorldId, Corrupt]]]:
+        """Return the next intent's ticks, the worlds to ask again after it, and those not to."""
         budget = _Budget(bounds)
         rest = list(waiting)
         again: list[WorldId] = []
+        failed: list[tuple[WorldId, Corrupt]] = []
         while rest and not budget.is_spent:
-            state = await self.authority.execute(FindWorld(WorldRef(self.storage, rest[0])))
-            first = Tick(state.landed + 1)
-            last = Tick(min(state.published, state.landed + bounds.ticks_max))
+            try:
+                state = await self.authority.execute(FindWorld(WorldRef(self.storage, rest[0])))
+                first = Tick(state.landed + 1)
+                last = Tick(min(state.published, state.landed + bounds.ticks_max))
+                manifests = await self._manifests(state.world, first, last)
+            except Corrupt as error:
+                failed.append((rest.pop(0), error))
+                continue
             before = len(budget.stretches)
-            budget.take(state.world, await self._manifests(state.world, first, last))
+            budget.take(state.world, manifests)
             taken = budget.stretches[before:]
             if first <= last and not taken:
                 break  # no room left for a tick of this world: it begins the next intent
             if taken and taken[0].manifests[-1].tick < state.published:
                 again.append(rest[0])
             del rest[0]
-        return budget.stretches, rest + again
+        return budget.stretches, rest + again, failed
 
     async def _stretches(self, intent: Intent) -> list[Stretch]:
         """Return the ticks of an intent that another opened."""

@@ -60,6 +60,8 @@ class Projected:
     files: int = 0
     entries: int = 0
     worlds: frozenset[WorldId] = frozenset()
+    failed: tuple[tuple[WorldId, Corrupt], ...] = ()
+    """Worlds of which nothing could be put into an intent: the others went on."""
 
     def __add__(self, other: Projected) -> Projected:
         return Projected(
@@ -67,6 +69,7 @@ class Projected:
             self.files + other.files,
             self.entries + other.entries,
             self.worlds | other.worlds,
+            self.failed + other.failed,
         )
 
 
@@ -139,9 +142,13 @@ class Projection:
                 done += await term.finish(grip.intent, await self._passages(grip.intent))
             waiting = list(dict.fromkeys(worlds))
             while waiting and go_on():
-                passages, waiting = await self._chosen(waiting, bounds)
+                passages, waiting, failed = await self._chosen(waiting, bounds)
+                done += Projected(failed=tuple(failed))
                 if passages:
-                    done += await term.project(new_token(), passages)
+                    projected = await term.project(new_token(), passages)
+                    done += projected
+                    unfit = {world for world, _ in projected.failed}
+                    waiting = [world for world in waiting if world not in unfit]
             if done.files:
                 await term.trim()
         finally:
@@ -155,19 +162,24 @@ class Projection:
 
     async def _chosen(
         self, waiting: list[WorldId], bounds: AuditBounds
-    ) -> tuple[list[Passage], list[WorldId]]:
-        """Return the next intent's entries, and the worlds to ask again after it."""
+    ) -> tuple[list[Passage], list[WorldId], list[tuple[WorldId, Corrupt]]]:
+        """Return the next intent's entries, the worlds to ask again after it, and those not to."""
         budget = _Budget(bounds)
         rest = list(waiting)
+        failed: list[tuple[WorldId, Corrupt]] = []
         while rest and not budget.is_spent:
-            audited = await self.authority.execute(FindAudited(self._ref(rest[0])))
-            taken, is_whole = await self._unread(audited, budget)
+            try:
+                audited = await self.authority.execute(FindAudited(self._ref(rest[0])))
+                taken, is_whole = await self._unread(audited, budget)
+            except Corrupt as error:
+                failed.append((rest.pop(0), error))
+                continue
             if taken:
                 budget.passages.append(Passage(audited.world, tuple(taken)))
             if not is_whole:
                 break
             del rest[0]
-        return budget.passages, rest
+        return budget.passages, rest, failed
 
     async def _unread(self, audited: Audited, budget: _Budget) -> tuple[list[LogEntry], bool]:
         """Return entries behind the watermark, and whether those were all there are now."""
@@ -217,8 +229,12 @@ class _Term:
     lease_ms: int
 
     async def project(self, batch: Token, passages: list[Passage]) -> Projected:
-        """Open an intent for ``passages`` and carry it out."""
-        events = await self._events(passages)
+        """Open an intent for those of ``passages`` that can be told, and carry it out."""
+        events, failed = await self._events(passages)
+        passages = [each for each in passages if each.world.world not in failed]
+        unfit = Projected(failed=tuple(failed.items()))
+        if not passages:
+            return unfit
         tables: tuple[IntentTable, ...] = ()
         if events:
             opened = await asyncio.to_thread(self.projection.opened)
@@ -229,11 +245,14 @@ class _Term:
         intent = await self.projection.authority.execute(
             OpenIntent(storage, self.epoch, self.lease_ms, batch, parts, tables, AUDIT)
         )
-        return await self._carried_out(intent, events)
+        return unfit + await self._carried_out(intent, events)
 
     async def finish(self, intent: Intent, passages: list[Passage]) -> Projected:
         """Carry out an intent that another opened."""
-        return await self._carried_out(intent, await self._events(passages))
+        events, failed = await self._events(passages)
+        for error in failed.values():
+            raise error
+        return await self._carried_out(intent, events)
 
     async def trim(self) -> None:
         """Expire old snapshots, while the fence is held and no intent is open."""
@@ -265,13 +284,17 @@ class _Term:
             worlds=frozenset(part.world for part in intent.parts),
         )
 
-    async def _events(self, passages: list[Passage]) -> list[Event]:
-        """Return the events of passages, sorted by (world, run, seq, index)."""
+    async def _events(self, passages: list[Passage]) -> tuple[list[Event], dict[WorldId, Corrupt]]:
+        """Return the events of passages, sorted by (world, run, seq, index), and who has none."""
         teller = Teller(self.projection.authority, self._looked_up)
         found: list[Event] = []
+        failed: dict[WorldId, Corrupt] = {}
         for passage in sorted(passages, key=lambda each: each.world.world):
-            found += await teller.events(passage)
-        return found
+            try:
+                found += await teller.events(passage)
+            except Corrupt as error:
+                failed[passage.world.world] = error
+        return found, failed
 
     def _looked_up(self, worlds: Sequence[WorldId], sequences: Ranges) -> list[Event]:
         table = self.projection.lake.opened_as(audit.AUDIT)

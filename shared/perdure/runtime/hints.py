@@ -1,0 +1,75 @@
+"""Hints: the worlds that have something to do, looked at a page at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from perdure.kernel.errors import PerdureError
+from perdure.kernel.ids import Instant, StorageId
+from perdure.kernel.places import MINUTE_MS, WAKE_SHARDS, WorldRef
+from perdure.kernel.rest import Agenda, ReadAgenda, Wakes
+from perdure.kernel.upkeep import Wake
+from perdure.runtime.ports import Executes
+
+LOOKS_AT_ONCE: Final = 16
+"""Worlds that are looked at side by side. Source: threads of the DynamoDB store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A hint, and what the world that it names says of itself, or why it says nothing."""
+
+    hint: Wake
+    ref: WorldRef
+    agenda: Agenda | PerdureError
+
+
+async def no_more(_: Seen) -> None:
+    """Leave a world that was seen as it is."""
+
+
+async def pages(authority: Executes, through: Callable[[], Instant]) -> AsyncIterator[list[Wake]]:
+    """Yield the hints that lie up to a moment, shard by shard, a page at a time.
+
+    Each minute begins with another shard: who runs out of time always leaves others.
+    """
+    first = through() // MINUTE_MS
+    for number in range(first, first + WAKE_SHARDS):
+        request = Wakes(number % WAKE_SHARDS, through())
+        while True:
+            hints = await authority.execute(request)
+            if hints:
+                yield list(hints)
+            if len(hints) < request.limit:
+                break
+            request = Wakes(request.shard, request.through, beyond=hints[-1].sort)
+
+
+async def seen(
+    authority: Executes,
+    storage: StorageId,
+    hints: Sequence[Wake],
+    then: Callable[[Seen], Awaitable[object]] = no_more,
+) -> list[Seen]:
+    """Look at the worlds of a storage that hints name, and do ``then`` with each.
+
+    A table may hold the hints of other storages, too; these are left alone. An error of one
+    world, also of ``then``, keeps none of the others.
+    """
+    gate = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+    async def look(hint: Wake) -> Seen:
+        ref = WorldRef(hint.storage, hint.world)
+        async with gate:
+            try:
+                found = Seen(hint, ref, await authority.execute(ReadAgenda(ref)))
+                await then(found)
+            except PerdureError as error:
+                return Seen(hint, ref, error)
+        return found
+
+    ours = [hint for hint in hints if hint.storage == storage]
+    return list(await asyncio.gather(*(look(hint) for hint in ours)))
