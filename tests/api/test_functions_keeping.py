@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 import pytest
@@ -14,8 +15,12 @@ from tests.api.test_functions import (  # noqa: F401  # fixtures
 )
 
 from perdure.api import wiring_lake
+from perdure.api.settings import settings
+from perdure.api.wiring import opened_authority
 from perdure.authority import system
 from perdure.kernel import limits
+from perdure.kernel.ids import Holder
+from perdure.kernel.landing import TakeLandingFence
 from perdure.runtime.trim import Trimming
 
 pytestmark = pytest.mark.lifecycle
@@ -86,3 +91,33 @@ def test_the_schedule_that_lands_also_trims_where_it_is_told_to(
 
     assert (left["segments"], left["archived"]) == (0, 0)
     assert functions.http("tick", "POST", "/v1/worlds/h/verify", {})["findings"] == []
+
+
+@pytest.mark.cloud
+def test_a_schedule_that_finds_another_landing_fails_nobody_and_projects_all_the_same(on_sqlite):  # noqa: F811
+    on_sqlite.http("api", "POST", "/v1/worlds", {"name": "harbour", "world_id": "h"})
+    on_sqlite.http("tick", "POST", "/v1/worlds/h/tick", {"to_tick": 2})
+    hold(TakeLandingFence(settings().storage, Holder("a long one"), 60_000))
+
+    left = on_sqlite.scheduled("land")
+    read = on_sqlite.http("query", "GET", "/v1/worlds/h/history")
+
+    assert left == {
+        "rows": 0,
+        "files": 0,
+        "events": 0,
+        "entries": 0,
+        "failed": [],
+        "left": "fence_held",
+    }
+    assert read["through_seq"] == read["head_seq"]
+
+
+def hold(request):
+    """Take a fence in another process's name."""
+
+    async def taken():
+        async with opened_authority(settings()) as authority:
+            await authority.execute(request)
+
+    asyncio.run(taken())

@@ -12,7 +12,7 @@ from tests.support.queue import PaperQueue, record
 
 from perdure.api import ticking
 from perdure.api.batch import HOLD_MS
-from perdure.api.queue import due_of, message_of
+from perdure.api.queue import Queued, due_of, message_of
 from perdure.api.sandbox import Sandbox
 from perdure.api.watch import InvocationFailed
 from perdure.kernel.errors import (
@@ -74,7 +74,9 @@ def ports():
 @pytest.fixture
 def handed(ports):
     """Hand a batch to the handler, and return which messages it reports."""
-    sandbox = Sandbox(lambda: Opened(ports), (), queued=ticking.serve_message)
+    sandbox = Sandbox(
+        lambda: Opened(ports), (), queued=Queued(ticking.serve_message, lambda: ports.queue)
+    )
 
     def hand(*records, remaining_ms=60_000):
         reply = sandbox.handler({"Records": list(records)}, Context(remaining_ms=remaining_ms))
@@ -245,7 +247,9 @@ def test_records_of_another_shape_fail_the_invocation_untouched(handed, ports, c
 
 @pytest.mark.parametrize("records", [[], None, "text", {}])
 def test_a_batch_that_is_none_is_refused(ports, records):
-    sandbox = Sandbox(lambda: Opened(ports), (), queued=ticking.serve_message)
+    sandbox = Sandbox(
+        lambda: Opened(ports), (), queued=Queued(ticking.serve_message, lambda: ports.queue)
+    )
 
     with pytest.raises(InvocationFailed, match="malformed_event"):
         sandbox.handler({"Records": records}, Context())

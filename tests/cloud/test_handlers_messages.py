@@ -11,9 +11,10 @@ from botocore.exceptions import ClientError
 from tests.api.rig import Context
 from tests.support.queue import PaperQueue, record
 
+from perdure.api import batch
 from perdure.api.invocation import INVOCATION, Invocation
 from perdure.api.measures import tell
-from perdure.api.queue import Message
+from perdure.api.queue import Message, Queued
 from perdure.api.sandbox import Sandbox
 from perdure.api.wiring_queue_aws import SqsQueue
 from perdure.kernel.errors import StoreUnavailable
@@ -51,7 +52,7 @@ def handed(looked_on):
         yield Ports()
 
     looked.sandbox.close()
-    looked.sandbox = Sandbox(opening, (), queued=serve)
+    looked.sandbox = Sandbox(opening, (), queued=Queued(serve, PaperQueue))
     return looked
 
 
@@ -87,7 +88,8 @@ def test_message_that_fails_is_told_without_what_it_holds(handed):
     assert SECRET not in printed
 
 
-def test_message_that_hangs_is_given_up_before_time_is_and_comes_again(handed):
+def test_message_that_hangs_is_given_up_before_time_is_and_comes_again(handed, monkeypatch):
+    monkeypatch.setattr(batch, "LEAST_MS", 0)
     handed.context = Context(remaining_ms=700)
 
     reply = handed.gets({"Records": [sent("hang", group="a", by="day-1")]})

@@ -98,6 +98,20 @@ def test_skipping_twice_is_skipping_once_and_the_next_manifest_tells_it():
     assert world.paper.held(schedule_key(WORLD.partition)).skipped == 0
 
 
+def test_times_given_up_add_up_until_a_tick_tells_them():
+    world = World()
+    world.paper.put(waiting("skip"))
+    world.paper.now = Instant(LATE)
+    first = world.paper.ask(SkipMissed(WORLD, Instant(1_000)))
+    world.paper.now = Instant(first + SKIP_AFTER_MS)
+    second = world.paper.ask(SkipMissed(WORLD, first))
+    world.paper.now = second
+
+    manifest = world.tick(serves=second).manifest
+
+    assert manifest.scheduled.missed == (second - 1_000) // 1_000
+
+
 def test_a_world_that_ends_skips_nothing():
     world = World()
     world.paper.put(waiting("skip"))

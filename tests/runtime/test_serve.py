@@ -8,8 +8,9 @@ import pytest
 from tests.runtime.harness import Harness, Place, fresh_app, harness
 
 from perdure import Spawn
-from perdure.kernel.errors import FenceHeld, TickFailed
+from perdure.kernel.errors import FenceHeld, OutcomeUnknown, TickFailed
 from perdure.kernel.ids import Instant
+from perdure.kernel.publish import Publish
 from perdure.kernel.records import head_key
 from perdure.kernel.rest import ReadAgenda
 from perdure.kernel.view import Reads
@@ -145,6 +146,83 @@ async def test_catching_up_ends_with_the_time_there_is_and_asks_to_go_on(tmp_pat
     assert done.again.serves == due.serves + 60_000
     assert [each.tick for each in rest.ticks] == [1, 2]
     assert (await fence(h)).holder is None
+
+
+async def test_while_a_world_catches_up_nobody_else_may_write_it(tmp_path):
+    app, holders = fresh_app(), []
+
+    @app.processor(Place, name="looks")
+    async def looks(rows, tick):
+        holders.append((await fence(h)).holder)
+        return rows
+
+    h, due = await clockwork(tmp_path, app=app, missed="catch_up")
+    await h.worlds.submit("w", [Spawn(Place(x=0, y=0))])
+    h.clock.advance(3 * 60_000)
+
+    await served(h, due)
+
+    assert holders == ["ann", "ann", "ann"]
+    assert (await fence(h)).holder is None
+
+
+async def test_no_tick_is_begun_when_the_time_is_over(tmp_path):
+    app = fresh_app()
+
+    @app.processor(Place, name="slow")
+    def slow(rows, tick):
+        h.clock.advance(30_000)
+        return rows
+
+    h, due = await clockwork(tmp_path, app=app, missed="catch_up")
+    await h.worlds.submit("w", [Spawn(Place(x=0, y=0))])
+    h.clock.advance(5 * 60_000)
+
+    done = await served(h, due, ms=2 * TICK_RESERVE_MS)
+
+    assert [each.tick for each in done.ticks] == [0]
+    assert done.again.serves == due.serves + 60_000
+    assert (await fence(h)).holder is None
+
+
+async def test_a_message_for_what_was_served_lays_its_hint_to_rest(tmp_path):
+    h, _ = await clockwork(tmp_path, 600_000)
+    h.clock.advance(600_000)
+    (found,) = (await h.look()).due
+    await served(h, replace(found, hint=None))
+
+    again = await served(h, found, holder="bob")
+
+    assert again.ticks == ()
+    assert found.hint not in [hint.sort for hint in await h.hints()]
+    assert (await h.look()).due == ()
+
+
+async def test_a_publish_that_got_no_answer_is_one_tick_and_leaves_the_rest_to_dispatch(tmp_path):
+    h, due = await clockwork(tmp_path, 5_000)
+    h.clock.advance(5_000)
+    ticker = h.ticker(authority=Unanswered(h.authority))
+
+    done = await served(h, due, ticker=ticker)
+    h.clock.advance(60_000)
+
+    assert ([each.tick for each in done.ticks], done.again) == ([0], None)
+    assert [each.serves for each in (await h.look()).due] == [due.serves + 5_000]
+
+
+class Unanswered:
+    """An authority whose first publish is done, and not answered."""
+
+    def __init__(self, authority):
+        self._authority = authority
+        self._lost = False
+
+    async def execute(self, request):
+        reply = await self._authority.execute(request)
+        if isinstance(request, Publish) and not self._lost:
+            self._lost = True
+            raise OutcomeUnknown(expected="an answer", found="none")
+        return reply
 
 
 @pytest.mark.parametrize(("every_ms", "asks"), [(60_000, False), (5_000, True)])

@@ -18,6 +18,10 @@ HTTP_MS_MAX: Final = 29_000
 """Longest an HTTP answer takes. Source: API Gateway HTTP API, integration timeout, 30 s."""
 
 
+LET_GO_SECONDS: Final = 0.2
+"""What is given up gets this to let its fence go, or the next writer would wait for its end."""
+
+
 class TimeUp(Exception):
     """The time for an answer is over; what was begun may still happen."""
 
@@ -35,8 +39,8 @@ def last_ms(remaining_ms: int) -> int:
 async def within(seconds: float | None, work: Coroutine[Any, Any, T]) -> T:
     """Return what ``work`` returns, if it does so in time. Raises TimeUp.
 
-    Work that is given up is told to let go of what it holds, but not waited for: what it
-    hangs on may hang there, too.
+    Work that is given up is told to let go of what it holds, and gets a moment for that; no
+    longer, for what it hangs on may hang there, too.
     """
     if seconds is None:
         return await work
@@ -51,6 +55,7 @@ async def within(seconds: float | None, work: Coroutine[Any, Any, T]) -> T:
         raise
     if not done:
         task.cancel()
+        await asyncio.wait({task}, timeout=LET_GO_SECONDS)
         raise TimeUp
     return task.result()
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -61,6 +61,20 @@ class Queue(Protocol):
         Raises StoreUnavailable.
         """
         ...
+
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Queued(Generic[P]):
+    """What a function does with the messages of its queue."""
+
+    serve: Callable[[P, Handed, int], Coroutine[Any, Any, dict[str, Any]]]
+    """Does the work of one message in so many milliseconds."""
+
+    queue: Callable[[], Queue]
+    """Opens the queue, which is there even if nothing else can be opened."""
 
 
 class _Body(BaseModel):

@@ -8,8 +8,9 @@ from typing import Any, Final
 from perdure.api import models
 from perdure.api.deadlines import MARGIN_MS, time_left
 from perdure.api.gateway import Request
-from perdure.api.ports import LandPorts
+from perdure.api.ports import Landed, LandPorts
 from perdure.api.routing import Route, route
+from perdure.kernel.errors import FenceHeld
 
 
 @route("POST", "/v1/land", operation="land", reply=models.Landed)
@@ -20,8 +21,14 @@ async def land(ports: LandPorts, request: Request) -> dict[str, Any]:
 
 
 async def land_due(ports: LandPorts, remaining_ms: int) -> dict[str, Any]:
-    """Land what waits, as a schedule asks."""
-    landed = await ports.land_due(ms=max(0, remaining_ms - MARGIN_MS))
+    """Land what waits, as a schedule asks.
+
+    Where another is at it still, that is no failure: it goes on with what waits.
+    """
+    try:
+        landed = await ports.land_due(ms=max(0, remaining_ms - MARGIN_MS))
+    except FenceHeld as error:
+        return {**asdict(Landed()), "failed": [], "left": error.code}
     return {**asdict(landed), "failed": list(landed.failed)}
 
 

@@ -15,7 +15,7 @@ from perdure.api.events import check_http, kind_of
 from perdure.api.gateway import REPLY_BYTES_MAX, Answer, LambdaContext, Request
 from perdure.api.invocation import CORRELATION, Invocation, cause_of
 from perdure.api.problems import INTERNAL, internal, problem
-from perdure.api.queue import Handed
+from perdure.api.queue import Queued
 from perdure.api.routing import Route, Router
 from perdure.api.settings_access import Access, access
 from perdure.api.watch import InvocationFailed, Watch
@@ -46,15 +46,14 @@ class Sandbox(Generic[P]):
         opening: Callable[[], AbstractAsyncContextManager[P]],
         routes: Sequence[Route[P]],
         scheduled: Callable[[P, int], Awaitable[dict[str, Any]]] | None = None,
-        queued: Callable[[P, Handed, int], Awaitable[dict[str, Any]]] | None = None,
+        queued: Queued[P] | None = None,
         *,
         reply_bytes_max: int = REPLY_BYTES_MAX,
         trusted: bool = False,
     ) -> None:
         """Serve ``routes``, and what comes by itself.
 
-        Schedules by ``scheduled(ports, remaining_ms)``, messages of a queue by
-        ``queued(ports, handed, remaining_ms)``.
+        Schedules by ``scheduled(ports, remaining_ms)``, messages of a queue by ``queued``.
         ``trusted`` is for events that a caller in this process makes: nobody need say who asks.
         """
         self._opening = opening
@@ -146,9 +145,13 @@ class Sandbox(Generic[P]):
     ) -> dict[str, Any]:
         if self._queued is None:
             raise _not_ours()
-        batch = importlib.import_module(BATCH).Batch(event, context, self._watch.logger, run)
-        opening = self._in_time(self.opened(), context.get_remaining_time_in_millis())
-        done: dict[str, Any] = batch.answered(run(opening), self._queued)
+        logger, queue = self._watch.logger, self._queued.queue()
+        batch = importlib.import_module(BATCH).Batch(event, context, logger, run, queue)
+
+        def opening() -> Coroutine[Any, Any, P]:
+            return self._in_time(self.opened(), context.get_remaining_time_in_millis())
+
+        done: dict[str, Any] = batch.answered(opening, self._queued.serve)
         return done
 
     async def opened(self) -> P:

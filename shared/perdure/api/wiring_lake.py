@@ -26,7 +26,7 @@ from perdure.authority.costs import Costs
 from perdure.authority.engine import Authority
 from perdure.kernel.caller import Caller
 from perdure.kernel.create import WorldInfo
-from perdure.kernel.errors import PerdureError
+from perdure.kernel.errors import FenceHeld, PerdureError
 from perdure.kernel.ids import Holder, Instant, WorldId
 from perdure.kernel.quota import payment
 from perdure.lake.audit import EventFilter
@@ -263,17 +263,24 @@ class LakePorts:
     async def _landed(
         self, unlanded: list[WorldId], unread: list[WorldId], until: Instant
     ) -> tuple[Landed, Sequence[tuple[WorldId, PerdureError]]]:
-        """Land some worlds, then project the logs of some; and name those that could not be."""
+        """Land some worlds, then project the logs of some; and name those that could not be.
+
+        Raises: FenceHeld if another is at one of the two, after the other was done.
+        """
         rows, events = LandedRows(), Projected()
+        held: FenceHeld | None = None
         storage, claim = self.settings.storage, partial(claim_of, self.objects)
         if unlanded:
             landing = Landing(self.authority, self.objects, self.lake, storage, claim=claim)
-            rows = await landing.land(
-                unlanded,
-                holder=Holder(system.new_token()),
-                new_token=system.new_token,
-                go_on=lambda: system.now() + LAND_RESERVE_MS < until,
-            )
+            try:
+                rows = await landing.land(
+                    unlanded,
+                    holder=Holder(system.new_token()),
+                    new_token=system.new_token,
+                    go_on=lambda: system.now() + LAND_RESERVE_MS < until,
+                )
+            except FenceHeld as error:
+                held = error
         if unread:
             projection = Projection(self.authority, self.lake, storage, claim)
             events = await projection.project(
@@ -284,6 +291,8 @@ class LakePorts:
             )
         tell("rows_landed", rows.rows)
         tell("events_landed", events.events)
+        if held is not None:
+            raise held
         done = Landed(rows.rows, rows.files, events.events, events.entries)
         return done, [*rows.failed, *events.failed]
 

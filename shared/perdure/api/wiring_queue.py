@@ -6,11 +6,16 @@ import importlib
 from typing import Final
 
 from perdure.api.queue import Queue
-from perdure.api.settings import TICKS, Settings
+from perdure.api.settings import TICKS, Settings, settings
 from perdure.kernel.errors import InvalidValue
 
 CLOUD: Final = "perdure.api.wiring_queue_aws"
 """Imported by name, and only where there is a queue: boto3 takes its time."""
+
+
+def named() -> Queue:
+    """Return the queue that the environment names. Raises InvalidValue."""
+    return opened(settings())
 
 
 def opened(chosen: Settings) -> Queue:

@@ -52,6 +52,7 @@ async def serve(ticker: Ticker, due: Due, *, deadline: Instant) -> Served:
             return Served(early_ms=early_ms)
         if early_ms > 0:
             await ticker.means.pause(early_ms / 1_000)
+        due = replace(due, epoch=agenda.epoch)
         served = await _ticked(ticker, due, schedule, lambda: now() + TICK_RESERVE_MS < deadline)
         if served.ticks:  # whose publish has moved the hint
             return served
@@ -75,7 +76,7 @@ async def _ticked(
         grip = await ticker.take(ref)
         try:
             more = True
-            while more:
+            while more and (has_time() or not reports):
                 more = has_more(schedule, now()) and has_time()
                 hint = None if more else due.hint
                 report, grip = await ticker.tick(
