@@ -102,7 +102,14 @@ def test_a_schedule_that_finds_another_landing_fails_nobody_and_projects_all_the
     left = on_sqlite.scheduled("land")
     read = on_sqlite.http("query", "GET", "/v1/worlds/h/history")
 
-    assert left == {"rows": 0, "files": 0, "events": 0, "entries": 0, "left": "fence_held"}
+    assert left == {
+        "rows": 0,
+        "files": 0,
+        "events": 0,
+        "entries": 0,
+        "failed": [],
+        "left": "fence_held",
+    }
     assert read["through_seq"] == read["head_seq"]
 
 
