@@ -9,7 +9,7 @@ import importlib
 import os
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -182,18 +182,23 @@ async def serve(  # what a deployment is made of
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     calls: list[asyncio.Task[None]] = []
-    try:
-        for sandbox in sandboxes.values():
-            await sandbox.open()
-        calls.append(asyncio.create_task(schedule.run(sandboxes.values(), clock())))
-        calls.extend(map(asyncio.create_task, _polls(sandboxes.values(), waiting)))
-        await _Server(config, f"http://{HOST}:{listening.getsockname()[1]}").serve([listening])
-    finally:
+
+    async def settle() -> None:
         for call in calls:
             call.cancel()
         for call in calls:
             with contextlib.suppress(asyncio.CancelledError):
                 await call
+
+    address = f"http://{HOST}:{listening.getsockname()[1]}"
+    try:
+        for sandbox in sandboxes.values():
+            await sandbox.open()
+        calls.append(asyncio.create_task(schedule.run(sandboxes.values(), clock())))
+        calls.extend(map(asyncio.create_task, _polls(sandboxes.values(), waiting)))
+        await _Server(config, address, settle).serve([listening])
+    finally:
+        await settle()
         await _close(sandboxes.values())
 
 
@@ -293,13 +298,21 @@ def _end(why: str) -> NoReturn:
 class _Server(uvicorn.Server):
     """Says where it listens as soon as it does, and stops at the first signal."""
 
-    def __init__(self, config: uvicorn.Config, address: str) -> None:
+    def __init__(
+        self, config: uvicorn.Config, address: str, settle: Callable[[], Awaitable[None]]
+    ) -> None:
         super().__init__(config)
         self._address = address
+        self._settle = settle
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         click.echo(f"perdure is listening on {self._address}")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # The queues are behind this server: they outlive what the functions have in hand of them.
+        await self._settle()
+        await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # Not kept, as uvicorn does to raise it again: the first is done with.

@@ -101,14 +101,14 @@ class FunctionProcess:
         return replied(reply)
 
     async def kill(self) -> None:
-        """End the process and whatever it started, and wait until it has ended."""
+        """End the process and what it started in its session, and wait until it has ended."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         await asyncio.shield(self._end)
 
     async def _watch(self) -> None:
         await ended(self._process.pid)
-        # Whatever it started goes with it; or that would keep its output open, and us waiting.
+        # What it started goes with it; or that would keep its output open, and us waiting.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         code = await self._process.wait()

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from perdure_emulator.calls import settled
 from perdure_emulator.cloudformation import ACCOUNT, REGION
 from perdure_emulator.declared import Schedule
 from perdure_emulator.sandboxes import Runs, TimedOut
@@ -95,7 +96,7 @@ async def _follow(
     while due is not None:
         while (seconds := clock.seconds_until(due)) > 0:
             await pause(seconds)
-        await deliver(sandbox, schedule, due)
+        await settled(deliver(sandbox, schedule, due))
         due = _following(schedule, due, clock.now())
 
 

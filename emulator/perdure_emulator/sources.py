@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 import click
 
+from perdure_emulator.calls import settled
 from perdure_emulator.declared import Source
 from perdure_emulator.sandboxes import Runs, TimedOut
 from perdure_emulator.sqs import Sqs
@@ -47,25 +48,36 @@ class Waiting(Protocol):
 
 
 async def poll(sandbox: Runs, source: Source, queue: Polled) -> None:
-    """Give a queue's messages to a function, batch after batch, until cancelled."""
+    """Give a queue's messages to a function, batch after batch, until cancelled.
+
+    A batch that the function has then is not left.
+    """
+
+    async def serve(batch: Sequence[Delivered]) -> None:
+        await _served(sandbox, source, queue, batch)
+
     while True:
         try:
-            await poll_once(sandbox, source, queue, wait_seconds=WAIT_SECONDS)
+            batch = await queue.receive(source.batch_size, wait_seconds=WAIT_SECONDS)
+            if batch:
+                await settled(serve(batch))
         except Exception as error:  # noqa: BLE001  # a poller outlives whatever befalls a queue
             _say(f"{queue.arn.rpartition(':')[2]} could not be read: {error}")
             await asyncio.sleep(FAILED_SECONDS)
 
 
-async def poll_once(
-    sandbox: Runs, source: Source, queue: Polled, *, wait_seconds: int = 0
-) -> Sequence[Delivered]:
+async def poll_once(sandbox: Runs, source: Source, queue: Polled) -> Sequence[Delivered]:
     """Give one batch to a function; return those messages that stay in the queue.
 
     They are seen again after their visibility time-out, and become dead letters in time.
     """
-    batch = await queue.receive(source.batch_size, wait_seconds=wait_seconds)
-    if not batch:
-        return batch
+    batch = await queue.receive(source.batch_size, wait_seconds=0)
+    return await _served(sandbox, source, queue, batch) if batch else batch
+
+
+async def _served(
+    sandbox: Runs, source: Source, queue: Polled, batch: Sequence[Delivered]
+) -> Sequence[Delivered]:
     failed = await _failed(sandbox, source, batch, sqs_event(batch, queue.arn, queue.region))
     done = [each for each in batch if each["MessageId"] not in failed]
     if done:

@@ -15,8 +15,9 @@ from tests.emulator.deployment import deployed, key_of
 from tests.house.sources import ROOT
 from tests.support.answers import answering, silent
 
-from perdure.api.checkup_settings import KNOWN, variables_check
+from perdure.api.checkup_settings import KNOWN, storage_key_check, variables_check
 from perdure.api.settings import local as storage_in
+from perdure.api.settings import place
 from perdure.authority.sqlite_schema import open_database
 from perdure.kernel.places import catalog_partition
 
@@ -97,14 +98,56 @@ def test_storage_key_is_the_second_part_of_its_partitions(local, root, harbour):
 
     _, key = catalog_partition(storage_in(root).storage).split("/")
     assert len(key) == 22
-    assert only(run, "storage-key")["found"].startswith(f"{key} ")
+    assert only(run, "storage-key")["found"].startswith(f"{key};")
 
 
-def test_directory_that_is_not_there_is_unavailable_and_is_not_made(local, root):
+@pytest.mark.parametrize("level", ["", "debug", "WARNING"])
+def test_level_of_the_log_that_is_one_is_well(level):
+    (found,) = variables_check({"POWERTOOLS_LOG_LEVEL": level}).ask()
+
+    assert found.level == "ok"
+
+
+def test_storage_key_of_a_local_authority_is_not_called_the_templates(local, harbour):
+    found = only(local("doctor", "--json"), "storage-key")["found"]
+
+    assert found.endswith("; the template's parameter StorageKey is that of a storage in a table")
+
+
+def test_storage_key_of_a_table_is_the_templates_parameter():
+    (found,) = storage_key_check(place("s3://lake", table="table")).ask()
+
+    assert found.found.endswith(" is the template's parameter StorageKey")
+
+
+def test_catalog_that_is_empty_is_not_to_be_made_anew(local, catalog):
+    catalog.write_bytes(b"")
+
     run = local("doctor", "--json")
 
-    assert run.exit_code == 3
+    assert run.exit_code == 1
+    assert "an empty file" in only(run, "directory")["found"]
+    assert only(run, "directory")["remedy"].startswith(f"restore {catalog.name} from a copy")
+
+
+def test_authority_of_a_bucket_that_is_not_on_this_machine_asks_for_the_table(
+    perdure, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("PERDURE_CATALOG_DIR", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+
+    run = perdure("doctor", "--storage", "s3://lake", "--json")
+
+    assert only(run, "directory")["remedy"].startswith("name the table of this storage, --table")
+
+
+def test_directory_that_is_not_there_is_told_with_what_makes_it_and_is_not_made(local, root):
+    run = local("doctor", "--json")
+
+    assert run.exit_code == 1
     assert "no such directory" in only(run, "directory")["found"]
+    made_by = f"make it: perdure world create NAME --root {root}"
+    assert only(run, "directory")["remedy"].endswith(made_by)
     assert levels(run)["catalog"] == levels(run)["worlds"] == "skip"
     assert not root.exists()
 
@@ -223,6 +266,8 @@ def test_variable_that_nothing_reads_is_pointed_out_with_the_name_it_may_be(
         ("PERDURE_TABLES", "s3"),
         ("PERDURE_QUOTA_PLAYER", "many"),
         ("AWS_ENDPOINT_URL", "localhost:4566"),
+        ("POWERTOOLS_LOG_LEVEL", "LOUD"),
+        ("LOG_LEVEL", "10"),
     ],
 )
 def test_variable_that_cannot_be_read_fails(name, value):

@@ -277,6 +277,29 @@ def test_credentials_that_are_missing_are_asked_for(at, monkeypatch, tmp_path):
     assert "AWS_PROFILE" in told.only("table")["remedy"]
 
 
+@pytest.mark.parametrize("check", ["table", "bucket", "queue"])
+def test_port_where_nobody_listens_is_no_answer_and_may_pass(at, monkeypatch, check):
+    monkeypatch.setenv("PERDURE_TICKS", "http://127.0.0.1:9/000000000000/ticks.fifo")
+    at("http://127.0.0.1:9")
+
+    told = doctor(*CLOUD)
+
+    assert told.exit_code == 3
+    assert told.only(check)["found"].startswith("no answer: EndpointConnectionError")
+    assert "AWS_ENDPOINT_URL" in told.only(check)["remedy"]
+
+
+def test_region_that_is_missing_is_asked_for(credentials, monkeypatch, tmp_path):
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+
+    told = doctor(*CLOUD)
+
+    assert told.exit_code == 1
+    for check in ("credentials", "table"):
+        assert "AWS_DEFAULT_REGION" in told.only(check)["remedy"]
+
+
 def test_clock_is_compared_with_the_date_of_an_answer_even_of_a_refusal(at):
     refusal = refusing(403, "AccessDeniedException", "no")
 

@@ -76,6 +76,31 @@ def test_level_of_the_log_is_that_of_the_environment(api, in_lambda, variable):
     assert api.told()[0] == []
 
 
+@pytest.mark.parametrize("variable", ["POWERTOOLS_LOG_LEVEL", "LOG_LEVEL"])
+def test_level_that_is_none_makes_no_event_fail(api, in_lambda, variable):
+    in_lambda.setenv(variable, "LOUD")
+
+    reply = api.asks("GET", "/healthz")
+
+    assert reply["statusCode"] == 200
+    assert api.line()["level"] == "INFO"
+
+
+def test_functions_of_one_process_tell_each_under_its_own_name(looked_on, in_lambda):
+    api = looked_on()
+    api.asks("GET", "/healthz")
+    in_lambda.setenv("POWERTOOLS_SERVICE_NAME", "tick")
+    tick = looked_on()
+    tick.asks("GET", "/healthz")
+    api.told()
+
+    api.asks("GET", "/healthz")
+    first = api.line()["service"]
+    tick.asks("GET", "/healthz")
+
+    assert (first, tick.line()["service"]) == ("api", "tick")
+
+
 def test_debugging_may_be_told_of_a_sample_of_the_events(api, in_lambda):
     in_lambda.setenv("POWERTOOLS_LOGGER_SAMPLE_RATE", "1")
 

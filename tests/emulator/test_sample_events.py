@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from dataclasses import replace
 
 import boto3
@@ -26,12 +27,14 @@ EVENTS = sorted((ROOT / "functions").glob("*/events/*.json"))
 SECONDS_MAX = 60
 
 HARBOUR = {"name": "harbour", "world_id": "harbour"}
+TIDE = {"name": "tide", "world_id": "tide", "every": "1s"}
 
 
 class Functions:
     """Every function of the project's template, over one storage and one queue."""
 
-    def __init__(self, template: Template, environment: dict[str, str]):
+    def __init__(self, template: Template, environment: dict[str, str], queues: LocalQueues):
+        self.queues = queues
         self.placed = {
             each.folder: InThread(replace(each, environment={**each.environment, **environment}))
             for each in template.functions.values()
@@ -39,6 +42,12 @@ class Functions:
 
     def answer(self, folder, event):
         return asyncio.run(self.placed[folder].invoke(event, seconds_max=SECONDS_MAX))
+
+    def next_tick(self, world):
+        event = sample("tick", "list-processors")
+        asked = {**event, "routeKey": "GET /v1/worlds/{world}", "rawPath": f"/v1/worlds/{world}"}
+        reply = self.answer("api", {**asked, "pathParameters": {"world": world}})
+        return json.loads(reply["body"])["next_tick"]
 
     def close(self):
         for each in self.placed.values():
@@ -54,10 +63,11 @@ def functions(tmp_path_factory):
     with served(lambda _: Gateway(Template({}, ()), {}, ISSUER, queues.sqs)) as address:
         template = read(ROOT / "template.yaml", address=address)
         given = {**chosen.environment(), **queues.environment(), "AWS_ENDPOINT_URL_SQS": address}
-        opened = Functions(template, given)
+        opened = Functions(template, given, queues)
         create = sample("api", "create-world")
-        reply = opened.answer("api", {**create, "body": json.dumps(HARBOUR)})
-        assert reply["statusCode"] == 201, reply
+        for world in (HARBOUR, TIDE):
+            reply = opened.answer("api", {**create, "body": json.dumps(world)})
+            assert reply["statusCode"] == 201, reply
         assert opened.answer("tick", sample("tick", "tick-world"))["statusCode"] == 200
         yield opened
         opened.close()
@@ -100,6 +110,32 @@ def test_queue_of_the_sample_is_the_one_that_the_template_declares():
 
     declared = read(ROOT / "template.yaml").queues["Ticks"]
     assert record["eventSourceARN"].endswith(f":{declared.name}")
+
+
+def test_sample_message_is_stale_and_ticks_nothing(functions):
+    before = functions.next_tick("harbour")
+
+    reply = functions.answer("tick", sample("tick", "due-worlds"))
+
+    assert reply == {"batchItemFailures": []}
+    assert functions.next_tick("harbour") == before
+
+
+def test_message_that_the_sample_of_dispatch_sends_has_the_samples_shape_and_ticks(functions):
+    time.sleep(1.1)  # for the world's time to come
+    functions.answer("dispatch", sample("dispatch", "schedule"))
+    received = asyncio.run(functions.queues.polled("Ticks").receive(10, wait_seconds=1))
+    (sent,) = [each for each in received if json.loads(each["Body"])["world"] == "tide"]
+    event, before = sample("tick", "due-worlds"), functions.next_tick("tide")
+    (record,) = event["Records"]
+    # Without the hint, which is of one storage.
+    assert json.loads(sent["Body"]).keys() - {"hint"} == json.loads(record["body"]).keys()
+    assert sent["Attributes"].keys() == record["attributes"].keys()
+
+    reply = functions.answer("tick", {"Records": [{**record, "body": sent["Body"]}]})
+
+    assert reply == {"batchItemFailures": []}
+    assert functions.next_tick("tide") > before
 
 
 def test_event_of_a_queue_that_the_template_does_not_declare_is_refused(functions):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.emulator.serving import DEAD, MAIL, TICKS, Time, new_queues
 
+from perdure_emulator.calls import settled
 from perdure_emulator.declared import Function, Source
 from perdure_emulator.queue_local import LocalQueue, told
 from perdure_emulator.queues import Message, Sent
@@ -286,3 +287,38 @@ async def test_poller_goes_on_after_a_queue_that_could_not_be_read(monkeypatch, 
     polling.cancel()
 
     assert "ticks.fifo could not be read: no route" in capsys.readouterr().err
+
+
+async def test_poller_that_is_cancelled_does_not_leave_the_batch_that_its_function_has():
+    rig, begun, goes_on = Rig(), asyncio.Event(), asyncio.Event()
+
+    async def invoke(event, *, seconds_max):
+        begun.set()
+        await goes_on.wait()
+        rig.send("last", group="b")
+
+    rig.function.invoke = invoke
+    rig.send("1")
+    polling = asyncio.create_task(poll(rig.function, rig.source, rig.polled))
+    await asyncio.wait_for(begun.wait(), 5)
+
+    polling.cancel()
+    await asyncio.sleep(0)
+    assert not polling.done()
+    goes_on.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(polling, 5)
+    (left,) = rig.queues.receive(rig.queue.name, most=10)
+    assert left.message.body == "last"
+
+
+async def test_call_that_does_not_come_to_an_end_is_not_waited_for_without_end():
+    never = asyncio.Event()
+    calling = asyncio.create_task(settled(never.wait(), seconds=0.01))
+    await asyncio.sleep(0)
+
+    calling.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(calling, 5)

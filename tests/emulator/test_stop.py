@@ -58,3 +58,25 @@ def test_second_signal_ends_the_emulator_at_once(tmp_path, signals):
     assert (exit_code, out) == (130, "")
     assert err == "perdure: interrupted; everything acknowledged is on disk\n"
     assert took < GRACE_SECONDS
+
+
+@pytest.mark.slow
+@pytest.mark.cloud
+def test_tick_that_a_queue_asked_for_is_done_with_and_asks_for_the_next_before_the_queues_end(
+    tmp_path,
+):
+    reef = {"name": "reef", "world_id": "reef", "every": "1s"}
+    with deployed(
+        tmp_path / "root", "--app", "tests.emulator.slow:app", "--speed", "60"
+    ) as running:
+        running.http.post("/v1/worlds", json=reef)
+        running.http.post("/v1/worlds/reef/commands", json={"commands": [SPAWN]})
+        assert running.process.stdout.readline() == "slow\n"
+        assert running.process.stdout.readline() == "slow\n"
+
+        exit_code, _, err = running.stop(signal.SIGTERM)
+
+    assert exit_code == 0
+    assert '"world":"reef"' in err
+    assert "not_sent" not in err
+    assert "Traceback" not in err

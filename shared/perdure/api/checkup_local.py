@@ -74,14 +74,31 @@ def _unasked() -> list[Finding]:
 
 
 def _directory(chosen: Settings) -> Iterator[Finding]:
-    existing(chosen)
     directory = chosen.catalog.parent
+    try:
+        existing(chosen)
+    except StoreUnavailable as error:
+        # No storage comes there by itself, however often this is asked.
+        yield fail(f"expected {error.expected}, found {error.found}", _made_by(chosen))
+        return
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK, effective_ids=_EFFECTIVE):
         yield fail(
             f"{directory} cannot be written by this user", f"chown or chmod u+rwx {directory}"
         )
         return
     yield ok(f"{directory} is there and may be written")
+
+
+def _made_by(chosen: Settings) -> str:
+    """Say what makes a storage, without making one where another was meant."""
+    if chosen.catalog.is_file():
+        return f"restore {chosen.catalog.name} from a copy: it has lost every world"
+    if chosen.is_local:
+        return f"name another one, or make it: perdure world create NAME --root {chosen.root}"
+    return (
+        "name the table of this storage, --table; or make one whose worlds are kept here: "
+        "perdure world create NAME"
+    )
 
 
 def _disk(directory: Path) -> Iterator[Finding]:

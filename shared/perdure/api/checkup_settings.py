@@ -12,6 +12,7 @@ from perdure.api import settings_access as asked
 from perdure.api.checkup import Check, Finding, fail, ok, warn
 from perdure.api.operations import ROLES
 from perdure.api.settings import Settings
+from perdure.api.settings_observing import LEVEL_DEFAULT, LEVELS_KNOWN, unknown_level
 from perdure.kernel.errors import PerdureError
 from perdure.kernel.ids import short_hash
 from perdure.runtime.app import load_app
@@ -99,6 +100,12 @@ def _unreadable(environment: Mapping[str, str]) -> Iterator[Finding]:
         asked.access(environment)
     except PerdureError as error:
         yield fail(f"expected {error.expected}, found {error.found}", "set it right, or unset it")
+    level = unknown_level(environment)
+    if level is not None:
+        yield fail(
+            f"{level} is no level of a log: functions tell from {LEVEL_DEFAULT} on",
+            f"set it to {', '.join(sorted(LEVELS_KNOWN))}, or unset it",
+        )
     queue, tables = environment.get(TICKS, ""), environment.get(TABLES, "")
     if queue and not _URL.fullmatch(queue):
         yield fail(f"{TICKS} is no URL of a queue", "set it to the QueueUrl of the queue Ticks")
@@ -128,7 +135,12 @@ def storage_key_check(chosen: Settings) -> Check:
     """Which key do the partitions of the storage begin with?"""
 
     def ask() -> Iterator[Finding]:
-        yield ok(f"{storage_key(chosen)} is the template's parameter StorageKey")
+        key = storage_key(chosen)
+        if chosen.backend == "sqlite":
+            # Of a directory it does not even follow from where that is.
+            yield ok(f"{key}; the template's parameter StorageKey is that of a storage in a table")
+        else:
+            yield ok(f"{key} is the template's parameter StorageKey")
 
     return Check("storage-key", ask, "name a storage")
 

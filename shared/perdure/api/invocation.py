@@ -27,6 +27,8 @@ class Invocation:
     request_id: str = ""
     correlation: str = ""
     is_cold: bool = False
+    service: str = ""
+    """Whose event it is: functions of one process share a logger."""
     operation: str | None = None
     world: str | None = None
     actor: str | None = None

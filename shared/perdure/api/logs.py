@@ -18,14 +18,14 @@ NAME: Final = "perdure"
 FRAMES_LOGGED: Final = 8
 
 
-def opened_logger(service: str) -> Logger:
+def opened_logger(service: str, *, level: str | None = None) -> Logger:
     """Return the logger of this process, made by the first who asks.
 
-    Not at import: whether this process tells debugging too may be drawn by lot.
+    Without a ``level`` the environment says it. Not at import: whether this process tells debugging too may be drawn by lot.
     """
     # Another sandbox of this process may have opened it: Powertools knows it by its handler.
     opened = getattr(logging.getLogger(NAME), "powertools_handler", None)
-    logger = Logger(service=NAME, logger_handler=opened or _ToStderr(), utc=True)
+    logger = Logger(service=NAME, level=level, logger_handler=opened or _ToStderr(), utc=True)
     handler = logger.registered_handler
     if not any(isinstance(each, _Discreet) for each in handler.filters):
         handler.addFilter(_Discreet())
@@ -49,6 +49,8 @@ class _Discreet(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         invocation = current()
+        if invocation.service:
+            record.service = invocation.service
         if invocation.correlation:
             record.correlation = invocation.correlation
             record.request = invocation.request_id

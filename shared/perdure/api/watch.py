@@ -56,7 +56,7 @@ class Watch:
     @cached_property
     def logger(self) -> Logger:
         """The logger, opened by the first event."""
-        return opened_logger(self.observing.service)
+        return opened_logger(self.observing.service, level=self.observing.level)
 
     @contextmanager
     def traced(self) -> Iterator[None]:
@@ -73,7 +73,12 @@ class Watch:
     @contextmanager
     def invocation(self, event: Any, request_id: str) -> Iterator[Invocation]:
         """Look on at one event."""
-        seen = Invocation(request_id, correlation_of(event, request_id), self._is_cold)
+        seen = Invocation(
+            request_id,
+            correlation_of(event, request_id),
+            self._is_cold,
+            service=self.observing.service,
+        )
         self._is_cold = False
         in_hand, counted = INVOCATION.set(seen), MEASURES.set(seen.measures)
         started = time.perf_counter()

@@ -16,6 +16,7 @@ from perdure.api.wiring_checkup_clients import (
     CREDENTIALS,
     MESSAGE_CHARACTERS_MAX,
     REACH,
+    REGION,
     Clients,
     asked,
     written,
@@ -58,7 +59,7 @@ def cloud_checks(chosen: Settings, *, write: bool) -> list[Check]:
 
 def _credentials(clients: Clients) -> Iterator[Finding]:
     if clients.region is None:
-        yield fail("no region is set", "set AWS_DEFAULT_REGION, or region in the profile")
+        yield fail("no region is set", REGION)
         return
     held = clients.credentials()
     if held is None:

@@ -8,7 +8,15 @@ from typing import Any, Final
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    HTTPClientError,
+    NoRegionError,
+)
+from botocore.exceptions import (
+    ConnectionError as NotConnected,
+)
 
 from perdure.api.checkup import Check, Finding, fail, skip
 from perdure.api.settings import Settings
@@ -21,6 +29,7 @@ SHORT: Final = Config(
 MESSAGE_CHARACTERS_MAX: Final = 200
 
 CREDENTIALS: Final = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, right"
+REGION: Final = "set AWS_DEFAULT_REGION, or region in the profile"
 RENEW: Final = "get new credentials: aws sso login, or export fresh ones"
 PERMIT: Final = "give this caller the permission that the message names"
 REACH: Final = "see that the network, the region and AWS_ENDPOINT_URL* lead there"
@@ -80,7 +89,7 @@ def asked(name: str, ask: Ask, remedy: str, *after: str) -> Check:
     def answered() -> Iterator[Finding]:
         try:
             yield from ask()
-        except (ClientError, BotoCoreError, HTTPClientError) as error:
+        except (ClientError, BotoCoreError) as error:
             yield trouble(error, remedy)
 
     return Check(name, answered, remedy, after=after)
@@ -101,8 +110,10 @@ def trouble(error: Exception, remedy: str) -> Finding:
         unsure = status_of(error) >= 500
         return fail(found[:MESSAGE_CHARACTERS_MAX], _REMEDIES.get(code, remedy), may_pass=unsure)
     found = f"{type(error).__name__}: {error}"[:MESSAGE_CHARACTERS_MAX]
-    if isinstance(error, HTTPClientError):
+    if isinstance(error, HTTPClientError | NotConnected):
         return fail(f"no answer: {found}", REACH, may_pass=True)
+    if isinstance(error, NoRegionError):
+        return fail(found, REGION)
     return fail(found, CREDENTIALS if "Credential" in found else remedy)
 
 
