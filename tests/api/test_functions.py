@@ -6,12 +6,10 @@ import importlib.util
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from itertools import count
 from pathlib import Path
 from types import ModuleType
@@ -27,7 +25,7 @@ from perdure.api.watch import InvocationFailed
 from perdure.authority import system
 from perdure.authority.dynamodb_wire import table_definition
 from perdure.kernel.errors import StoreUnavailable
-from perdure.kernel.ids import Instant, short_hash
+from perdure.kernel.ids import Instant
 from perdure.runtime.project import Projection
 
 ROOT = Path(__file__).parents[2]
@@ -266,32 +264,6 @@ def test_schedule_lands_what_was_published(on_sqlite):
 
     assert landed == {"rows": 5, "files": 1, "events": 3, "entries": 7, "failed": []}
     assert again == {"rows": 0, "files": 0, "events": 0, "entries": 0, "failed": []}
-
-
-@pytest.mark.parametrize(
-    ("partition", "sort"), [("w/%/", "head"), ("m/%/", "manifest/%")], ids=["head", "manifest"]
-)
-def test_schedule_lands_the_others_when_one_world_cannot_be_read_and_names_it(
-    on_sqlite, in_lambda, capsys, tmp_path, partition, sort
-):
-    for world in ("a", "b"):
-        on_sqlite.http("api", "POST", "/v1/worlds", {"name": world, "world_id": world})
-        on_sqlite.http("api", "POST", f"/v1/worlds/{world}/commands", {"commands": [spawn()]})
-        on_sqlite.http("tick", "POST", f"/v1/worlds/{world}/tick", {"to_tick": 0})
-    (catalog,) = tmp_path.glob("default/.*.db")
-    with closing(sqlite3.connect(catalog, isolation_level=None)) as database:
-        spoiled = database.execute(
-            "UPDATE record SET body = ? WHERE partition LIKE ? AND sort LIKE ?",
-            (b"{}", partition + short_hash("a"), sort),
-        )
-        assert spoiled.rowcount == 1
-    capsys.readouterr()
-
-    landed = on_sqlite.scheduled("land")
-
-    assert (landed["rows"], landed["failed"]) == (1, ["a: corrupt"])
-    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [each["worlds_failed"] for each in printed if "worlds_failed" in each] == [[1.0]]
 
 
 @pytest.mark.lifecycle

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sqlite3
+from contextlib import closing
 from functools import partial
 
 import pytest
@@ -19,7 +22,7 @@ from perdure.api.settings import settings
 from perdure.api.wiring import opened_authority
 from perdure.authority import system
 from perdure.kernel import limits
-from perdure.kernel.ids import Holder
+from perdure.kernel.ids import Holder, short_hash
 from perdure.kernel.landing import TakeLandingFence
 from perdure.runtime.trim import Trimming
 
@@ -121,3 +124,29 @@ def hold(request):
             await authority.execute(request)
 
     asyncio.run(taken())
+
+
+@pytest.mark.parametrize(
+    ("partition", "sort"), [("w/%/", "head"), ("m/%/", "manifest/%")], ids=["head", "manifest"]
+)
+def test_schedule_lands_the_others_when_one_world_cannot_be_read_and_names_it(
+    on_sqlite, in_lambda, capsys, tmp_path, partition, sort
+):
+    for world in ("a", "b"):
+        on_sqlite.http("api", "POST", "/v1/worlds", {"name": world, "world_id": world})
+        on_sqlite.http("api", "POST", f"/v1/worlds/{world}/commands", {"commands": [spawn()]})
+        on_sqlite.http("tick", "POST", f"/v1/worlds/{world}/tick", {"to_tick": 0})
+    (catalog,) = tmp_path.glob("default/.*.db")
+    with closing(sqlite3.connect(catalog, isolation_level=None)) as database:
+        spoiled = database.execute(
+            "UPDATE record SET body = ? WHERE partition LIKE ? AND sort LIKE ?",
+            (b"{}", partition + short_hash("a"), sort),
+        )
+        assert spoiled.rowcount == 1
+    capsys.readouterr()
+
+    landed = on_sqlite.scheduled("land")
+
+    assert (landed["rows"], landed["failed"]) == (1, ["a: corrupt"])
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["worlds_failed"] for each in printed if "worlds_failed" in each] == [[1.0]]
