@@ -13,6 +13,7 @@ from tests.api.rig import spawn
 from tests.api.test_functions import (  # noqa: F401  # fixtures
     environment,
     functions,
+    in_lambda,
     on_aws,
     on_sqlite,
 )
@@ -130,7 +131,12 @@ def hold(request):
     ("partition", "sort"), [("w/%/", "head"), ("m/%/", "manifest/%")], ids=["head", "manifest"]
 )
 def test_schedule_lands_the_others_when_one_world_cannot_be_read_and_names_it(
-    on_sqlite, in_lambda, capsys, tmp_path, partition, sort
+    on_sqlite,  # noqa: F811
+    in_lambda,  # noqa: F811
+    capsys,
+    tmp_path,
+    partition,
+    sort,
 ):
     for world in ("a", "b"):
         on_sqlite.http("api", "POST", "/v1/worlds", {"name": world, "world_id": world})
