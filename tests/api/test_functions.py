@@ -21,12 +21,9 @@ from tests.api.rig import Caller, Context, Reply, bearer, spawn
 from tests.support.ministack import account
 from tests.support.queue import PaperQueue
 
-from perdure.api.watch import InvocationFailed
 from perdure.authority import system
 from perdure.authority.dynamodb_wire import table_definition
-from perdure.kernel.errors import StoreUnavailable
 from perdure.kernel.ids import Instant
-from perdure.runtime.project import Projection
 
 ROOT = Path(__file__).parents[2]
 _NUMBERS = count(1)
@@ -341,24 +338,6 @@ def test_the_lag_of_a_consumer_that_holds_a_world_is_told_as_long_as_it_does(
     assert (held["messages"], len(held["batchItemFailures"])) == (1, 1)
     assert not any(copied.values())
     assert told_lags(capsys) == {"audit": [0.0], "hook": [3.0], "landing": [0.0]}
-
-
-@pytest.mark.lifecycle
-def test_the_lag_is_told_of_a_landing_that_fails_too(on_sqlite, environment, in_lambda, capsys):
-    on_sqlite.http("api", "POST", "/v1/worlds", {"name": "harbour", "world_id": "h"})
-
-    on_sqlite.scheduled("land")
-    on_sqlite.http("api", "PUT", "/v1/worlds/h/consumers/hook", {})
-    capsys.readouterr()
-
-    async def fails(*_, **__):
-        raise StoreUnavailable(expected="tables that answer", found="none")
-
-    environment.setattr(Projection, "project", fails)
-    with pytest.raises(InvocationFailed, match="store_unavailable"):
-        on_sqlite.scheduled("land")
-
-    assert told_lags(capsys) == {"audit": [1.0], "hook": [2.0]}
 
 
 def told_lags(capsys) -> dict[str, list[float]]:
