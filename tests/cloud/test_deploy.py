@@ -23,6 +23,7 @@ from tests.support.deployed import (
     cloud,
     deployed,
     packaged,
+    with_a_mistake,
     without_policy,
 )
 
@@ -289,3 +290,18 @@ def counted(place: Cloud, stack: Stack) -> Counter[int]:
             rows = table.scan("world_id = 'day' and is_active = true").to_arrow()
             counts.update(rows["tick"].to_pylist())
     return counts
+
+
+def test_a_first_deployment_that_failed_does_not_stop_the_second(place, template, parameters):
+    chosen = {**parameters, "Namespace": "second"}
+    formation = place.client("cloudformation")
+
+    with pytest.raises(AssertionError, match="sam deploy"):
+        deployed(place, with_a_mistake(template), chosen, name="second")
+    (failed,) = formation.describe_stacks(StackName="second")["Stacks"]
+    formation.delete_stack(StackName="second")
+    formation.get_waiter("stack_delete_complete").wait(StackName="second")
+    second = deployed(place, template, chosen, name="second")
+
+    assert failed["StackStatus"] == "ROLLBACK_COMPLETE"
+    assert second.resources["Tables"] == "second"

@@ -13,7 +13,7 @@ from perdure.authority.dynamodb_errors import Verdict, ruling
 from perdure.authority.store import RevisionConflict
 from perdure.authority.testing.records import note, version
 from perdure.kernel.commit import Check, Commit, Put, Remove
-from perdure.kernel.errors import Invalid, OutcomeUnknown, StoreUnavailable
+from perdure.kernel.errors import OutcomeUnknown, StoreRefused, StoreUnavailable
 from perdure.kernel.ids import Token
 
 pytestmark = pytest.mark.cloud
@@ -111,9 +111,9 @@ def test_every_mixture_of_reasons_in_every_order_has_the_meaning_of_its_stronges
         ("conflict", StoreUnavailable, TRIES_MAX),
         ("throttled", StoreUnavailable, TRIES_MAX),
         ("over capacity", StoreUnavailable, TRIES_MAX),
-        ("collection too large", StoreUnavailable, 1),
-        ("invalid", Invalid, 1),
-        ("new", StoreUnavailable, 1),
+        ("collection too large", StoreRefused, 1),
+        ("invalid", StoreRefused, 1),
+        ("new", StoreRefused, 1),
     ],
 )
 async def test_one_reason_in_any_position_decides_what_the_store_says(

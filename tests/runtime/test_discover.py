@@ -13,8 +13,8 @@ from perdure.kernel.errors import (
     Contended,
     Invalid,
     NewerSchema,
-    NotFound,
     PerdureError,
+    StoreRefused,
     StoreUnavailable,
 )
 from perdure.kernel.floor import EnterCatalog, Floor
@@ -138,7 +138,7 @@ def test_dynamodb_table_that_is_gone_lists_no_worlds_and_says_so():
             store._client.delete_table(TableName=stores.TABLE)
             return await Harbour(store=store).worlds.discover()
 
-    with pytest.raises(NotFound, match="a table"):
+    with pytest.raises(StoreRefused, match="a table"):
         asyncio.run(story())
 
 

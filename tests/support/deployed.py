@@ -271,6 +271,19 @@ def without_policy(template: Path, policy: str, role: str) -> Path:
     return target
 
 
+def with_a_mistake(template: Path) -> Path:
+    """Return a copy of a packaged template whose deployment fails when what keeps data is made."""
+    text = yaml.safe_load(template.read_text(encoding="utf-8"))
+    text["Resources"]["Mistake"] = {
+        "Type": "AWS::S3::Bucket",
+        "DependsOn": ["Key", "Authority", "Lake", "Tables"],
+        "Properties": {"BucketName": "No name of a bucket"},
+    }
+    target = template.with_name("with-a-mistake.yaml")
+    target.write_text(yaml.safe_dump(text, sort_keys=False), encoding="utf-8")
+    return target
+
+
 def _for_the_stand_in(template: Path) -> None:
     """Change what is right on AWS and cannot be on the stand-in, and nothing else.
 
