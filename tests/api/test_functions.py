@@ -6,12 +6,10 @@ import importlib.util
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from itertools import count
 from pathlib import Path
 from types import ModuleType
@@ -23,12 +21,9 @@ from tests.api.rig import Caller, Context, Reply, bearer, spawn
 from tests.support.ministack import account
 from tests.support.queue import PaperQueue
 
-from perdure.api.watch import InvocationFailed
 from perdure.authority import system
 from perdure.authority.dynamodb_wire import table_definition
-from perdure.kernel.errors import StoreUnavailable
-from perdure.kernel.ids import Instant, short_hash
-from perdure.runtime.project import Projection
+from perdure.kernel.ids import Instant
 
 ROOT = Path(__file__).parents[2]
 _NUMBERS = count(1)
@@ -268,32 +263,6 @@ def test_schedule_lands_what_was_published(on_sqlite):
     assert again == {"rows": 0, "files": 0, "events": 0, "entries": 0, "failed": []}
 
 
-@pytest.mark.parametrize(
-    ("partition", "sort"), [("w/%/", "head"), ("m/%/", "manifest/%")], ids=["head", "manifest"]
-)
-def test_schedule_lands_the_others_when_one_world_cannot_be_read_and_names_it(
-    on_sqlite, in_lambda, capsys, tmp_path, partition, sort
-):
-    for world in ("a", "b"):
-        on_sqlite.http("api", "POST", "/v1/worlds", {"name": world, "world_id": world})
-        on_sqlite.http("api", "POST", f"/v1/worlds/{world}/commands", {"commands": [spawn()]})
-        on_sqlite.http("tick", "POST", f"/v1/worlds/{world}/tick", {"to_tick": 0})
-    (catalog,) = tmp_path.glob("default/.*.db")
-    with closing(sqlite3.connect(catalog, isolation_level=None)) as database:
-        spoiled = database.execute(
-            "UPDATE record SET body = ? WHERE partition LIKE ? AND sort LIKE ?",
-            (b"{}", partition + short_hash("a"), sort),
-        )
-        assert spoiled.rowcount == 1
-    capsys.readouterr()
-
-    landed = on_sqlite.scheduled("land")
-
-    assert (landed["rows"], landed["failed"]) == (1, ["a: corrupt"])
-    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [each["worlds_failed"] for each in printed if "worlds_failed" in each] == [[1.0]]
-
-
 @pytest.mark.lifecycle
 def test_functions_together_tell_what_happened_and_hold_a_tick_for_who_must_read(functions):
     world = "/v1/worlds/h"
@@ -369,24 +338,6 @@ def test_the_lag_of_a_consumer_that_holds_a_world_is_told_as_long_as_it_does(
     assert (held["messages"], len(held["batchItemFailures"])) == (1, 1)
     assert not any(copied.values())
     assert told_lags(capsys) == {"audit": [0.0], "hook": [3.0], "landing": [0.0]}
-
-
-@pytest.mark.lifecycle
-def test_the_lag_is_told_of_a_landing_that_fails_too(on_sqlite, environment, in_lambda, capsys):
-    on_sqlite.http("api", "POST", "/v1/worlds", {"name": "harbour", "world_id": "h"})
-
-    on_sqlite.scheduled("land")
-    on_sqlite.http("api", "PUT", "/v1/worlds/h/consumers/hook", {})
-    capsys.readouterr()
-
-    async def fails(*_, **__):
-        raise StoreUnavailable(expected="tables that answer", found="none")
-
-    environment.setattr(Projection, "project", fails)
-    with pytest.raises(InvocationFailed, match="store_unavailable"):
-        on_sqlite.scheduled("land")
-
-    assert told_lags(capsys) == {"audit": [1.0], "hook": [2.0]}
 
 
 def told_lags(capsys) -> dict[str, list[float]]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sqlite3
+from contextlib import closing
 from functools import partial
 
 import pytest
@@ -10,17 +13,22 @@ from tests.api.rig import spawn
 from tests.api.test_functions import (  # noqa: F401  # fixtures
     environment,
     functions,
+    in_lambda,
     on_aws,
     on_sqlite,
+    told_lags,
 )
 
 from perdure.api import wiring_lake
 from perdure.api.settings import settings
+from perdure.api.watch import InvocationFailed
 from perdure.api.wiring import opened_authority
 from perdure.authority import system
 from perdure.kernel import limits
-from perdure.kernel.ids import Holder
+from perdure.kernel.errors import StoreUnavailable
+from perdure.kernel.ids import Holder, short_hash
 from perdure.kernel.landing import TakeLandingFence
+from perdure.runtime.project import Projection
 from perdure.runtime.trim import Trimming
 
 pytestmark = pytest.mark.lifecycle
@@ -121,3 +129,57 @@ def hold(request):
             await authority.execute(request)
 
     asyncio.run(taken())
+
+
+@pytest.mark.parametrize(
+    ("partition", "sort"), [("w/%/", "head"), ("m/%/", "manifest/%")], ids=["head", "manifest"]
+)
+def test_schedule_lands_the_others_when_one_world_cannot_be_read_and_names_it(
+    on_sqlite,  # noqa: F811
+    in_lambda,  # noqa: F811
+    capsys,
+    tmp_path,
+    partition,
+    sort,
+):
+    for world in ("a", "b"):
+        on_sqlite.http("api", "POST", "/v1/worlds", {"name": world, "world_id": world})
+        on_sqlite.http("api", "POST", f"/v1/worlds/{world}/commands", {"commands": [spawn()]})
+        on_sqlite.http("tick", "POST", f"/v1/worlds/{world}/tick", {"to_tick": 0})
+    (catalog,) = tmp_path.glob("default/.*.db")
+    with closing(sqlite3.connect(catalog, isolation_level=None)) as database:
+        spoiled = database.execute(
+            "UPDATE record SET body = ? WHERE partition LIKE ? AND sort LIKE ?",
+            (b"{}", partition + short_hash("a"), sort),
+        )
+        assert spoiled.rowcount == 1
+    capsys.readouterr()
+
+    landed = on_sqlite.scheduled("land")
+
+    assert (landed["rows"], landed["failed"]) == (1, ["a: corrupt"])
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["worlds_failed"] for each in printed if "worlds_failed" in each] == [[1.0]]
+
+
+@pytest.mark.lifecycle
+def test_the_lag_is_told_of_a_landing_that_fails_too(
+    on_sqlite,  # noqa: F811
+    environment,  # noqa: F811
+    in_lambda,  # noqa: F811
+    capsys,
+):
+    on_sqlite.http("api", "POST", "/v1/worlds", {"name": "harbour", "world_id": "h"})
+
+    on_sqlite.scheduled("land")
+    on_sqlite.http("api", "PUT", "/v1/worlds/h/consumers/hook", {})
+    capsys.readouterr()
+
+    async def fails(*_, **__):
+        raise StoreUnavailable(expected="tables that answer", found="none")
+
+    environment.setattr(Projection, "project", fails)
+    with pytest.raises(InvocationFailed, match="store_unavailable"):
+        on_sqlite.scheduled("land")
+
+    assert told_lags(capsys) == {"audit": [1.0], "hook": [2.0]}

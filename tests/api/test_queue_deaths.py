@@ -12,7 +12,7 @@ from tests.api.rig import Context
 from tests.api.test_queue import Opened, Ports, message, refusal
 from tests.support.queue import PaperQueue, record
 
-from perdure.api import ticking
+from perdure.api import batch, ticking
 from perdure.api.batch import APART_MS, HOLD_MS, LEAST_MS, SUSPECT_FROM_TRIES
 from perdure.api.queue import Queued
 from perdure.api.sandbox import Sandbox
@@ -81,10 +81,11 @@ def last_put_back(queue: PaperQueue) -> dict[str, int]:
     return last
 
 
-def test_a_world_that_hangs_takes_its_share_lets_go_and_the_next_is_served():
+def test_a_world_that_hangs_takes_its_share_lets_go_and_the_next_is_served(monkeypatch):
     ports = Hanging()
+    monkeypatch.setattr(batch, "LEAST_MS", 100)
 
-    failures = hand(ports, message("hangs"), message("b"), context=Running(2 * LEAST_MS + 200))
+    failures = hand(ports, message("hangs"), message("b"), context=Running(3_000))
 
     assert failures == ["hangs-1000"]
     assert ports.served == [("let go", None), ("b", 1_000)]
@@ -117,12 +118,12 @@ def test_a_world_whose_first_message_failed_comes_again_after_five_seconds():
         body = json.dumps({"world": "a", "serves": serves})
         kept.queues.send(kept.name, Sent(body=body, group="a", deduplication_id=str(serves)))
     handed = kept.queues.receive(kept.name, most=10)
-    batch = [
+    taken = [
         {**record(each.message.body, group="a", id=each.message.id), "receiptHandle": each.handle}
         for each in handed
     ]
 
-    hand(ports, *batch, context=Context(remaining_ms=120_000))
+    hand(ports, *taken, context=Context(remaining_ms=120_000))
 
     kept.ms = 4_999
     early = kept.queues.receive(kept.name, most=10)

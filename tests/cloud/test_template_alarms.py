@@ -41,6 +41,7 @@ TOLD = {
 
 ALARMED = [
     ("worlds_stalled", [("service", "dispatch")]),
+    ("worlds_failed", [("service", "dispatch")]),
     ("oldest_due_ms", [("service", "dispatch")]),
     ("commands_dead", [("service", "tick")]),
     ("consumer_lag", [("consumer", "landing")]),
