@@ -271,17 +271,15 @@ def without_policy(template: Path, policy: str, role: str) -> Path:
     return target
 
 
-def with_a_mistake(template: Path) -> Path:
-    """Return a copy of a packaged template whose deployment fails when what keeps data is made."""
+def kept_part(template: Path, *, fails: bool = False) -> str:
+    """Return of a packaged template what is kept of a stack, with something that cannot be made."""
     text = yaml.safe_load(template.read_text(encoding="utf-8"))
-    text["Resources"]["Mistake"] = {
-        "Type": "AWS::S3::Bucket",
-        "DependsOn": ["Key", "Authority", "Lake", "Tables"],
-        "Properties": {"BucketName": "No name of a bucket"},
-    }
-    target = template.with_name("with-a-mistake.yaml")
-    target.write_text(yaml.safe_dump(text, sort_keys=False), encoding="utf-8")
-    return target
+    kept = ("Key", "KeyName", "Authority", "Lake", "Tables")
+    resources = {name: text["Resources"][name] for name in kept}
+    if fails:  # a name that is taken
+        resources["Mistake"] = {**resources["Tables"], "DependsOn": list(kept)}
+    sections = {name: text[name] for name in ("Parameters", "Conditions")}
+    return json.dumps({**sections, "Resources": resources})
 
 
 def _for_the_stand_in(template: Path) -> None:
