@@ -12,6 +12,7 @@ from tests.cloud.costs_page import Cost, page
 pytestmark = pytest.mark.cloud
 
 
+@pytest.mark.slow
 def test_the_page_says_what_each_operation_costs(aws):
     """If this fails, see whether it may cost that; then `python -m tests.cloud.costs` writes it."""
     found = page(asyncio.run(costs.counted(aws)))

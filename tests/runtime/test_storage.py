@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import perdure
 from perdure import App, Component, Despawn, Spawn
-from perdure.kernel.errors import NameTaken, NotPublished
+from perdure.kernel.errors import Corrupt, NameTaken, NotPublished
+from perdure.kernel.ids import Tick
+from perdure.kernel.places import manifest_sort, manifests_partition
 
 
 class Position(Component):
@@ -51,6 +56,26 @@ async def test_a_world_is_made_run_and_read_and_is_there_for_the_next_process(tm
     assert live["position__x"].to_pylist() == [2.0, 4.0, 6.0]
     assert cold.equals(live)
     assert state["position__x"].to_pylist() == [4.0]
+
+
+async def test_a_world_that_cannot_be_read_is_told_after_the_others_have_landed(tmp_path):
+    async with perdure.open(tmp_path.as_uri(), app=harbour_app()) as storage:
+        for name in ("broken", "sound"):
+            world = await storage.create_world(name, world_id=name)
+            await world.submit([Spawn(Position(x=0, y=0))])
+            await world.run(to_tick=2)
+        place = manifests_partition(storage.worlds.ref("broken").partition)
+        catalog = tmp_path / "default" / ".perdure-catalog-sqlite.db"
+        with closing(sqlite3.connect(catalog)) as database, database:
+            garbled = "UPDATE record SET body = x'00' WHERE partition = ? AND sort = ?"
+            database.execute(garbled, (place, manifest_sort(Tick(0))))
+
+        with pytest.raises(Corrupt):
+            await storage.land()
+
+        landed = await storage.land("sound")
+        assert landed.rows == 0  # it has landed beside the broken one
+        assert (await (await storage.world("sound")).query(Position)).num_rows == 1
 
 
 async def test_what_is_not_published_is_not_read_and_what_is_stays_readable(tmp_path):

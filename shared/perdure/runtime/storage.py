@@ -125,13 +125,16 @@ class Storage:
     async def land(self, *world_ids: str) -> Landed:
         """Copy what these worlds (or all) have published into the Iceberg tables.
 
-        What their logs say goes into the audit table. Raises: FenceHeld while another lands.
+        What their logs say goes into the audit table. Raises: FenceHeld while another lands;
+        Corrupt for a world that cannot be read, after the others have landed.
         """
         named = [WorldId(each) for each in world_ids]
         wanted = named or [info.world_id for info in await self.discover(show="all")]
         holder = Holder(self.new_token())
         landed = await self.landing.land(wanted, holder=holder, new_token=self.new_token)
-        await self.projection.project(wanted, holder=holder, new_token=self.new_token)
+        told = await self.projection.project(wanted, holder=holder, new_token=self.new_token)
+        for _, error in (*landed.failed, *told.failed):
+            raise error
         return landed
 
     async def trim(self, *, grace_ms: int = GRACE_MS, dry_run: bool = False) -> Trimmed:
