@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +17,9 @@ from perdure.kernel.errors import (
     SchemaMismatch,
     StoreUnavailable,
 )
+
+if sys.platform != "win32":
+    import fcntl
 
 SCHEMA: Final = 2
 """Version of what a file holds; one with a higher version is not opened, a lower one is raised."""
@@ -79,18 +85,37 @@ def open_database(path: Path, *, busy_ms: int) -> sqlite3.Connection:
     Raises: NewerSchema, SchemaMismatch, Corrupt; StoreUnavailable, also for a file of before
     that somebody else has open.
     """
-    for _ in range(_TURNS):
-        try:
-            return _opened(path, str(path), busy_ms, _prepare)
-        except _Older:
-            # Asked anew each time: another process may have raised it meanwhile.
-            if _raised(path, busy_ms=busy_ms // _TURNS):
+    try:
+        return _opened(path, str(path), busy_ms, _prepare)
+    except _Older:
+        pass
+    # One after another: two who want a file alone keep each other out for as long as both try.
+    with _turn(path.parent):
+        for _ in range(_TURNS):
+            try:  # another may have raised it meanwhile
                 return _opened(path, str(path), busy_ms, _prepare)
+            except _Older:
+                if _raised(path, busy_ms=busy_ms // _TURNS):
+                    return _opened(path, str(path), busy_ms, _prepare)
     raise StoreUnavailable(
         expected=f"nobody to have {path} open while it is raised to schema {SCHEMA}:"
         " close the older version of Perdure that has",
         found="a process that has it open",
     )
+
+
+@contextmanager
+def _turn(directory: Path) -> Iterator[None]:
+    """Wait until nobody else of this machine is here. A death ends a turn, too."""
+    if sys.platform == "win32":  # no such locks: there, who comes first may keep others out
+        yield
+        return
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _raised(path: Path, *, busy_ms: int) -> bool:
