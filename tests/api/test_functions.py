@@ -125,6 +125,7 @@ def on_aws(environment, queue, request) -> Iterator[Functions]:
     }
     for variable, value in variables.items():
         environment.setenv(variable, value)
+    environment.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps whose it was
     for service in ("dynamodb", "s3"):
         client = boto3.client(service)
         if service == "s3":

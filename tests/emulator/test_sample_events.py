@@ -71,6 +71,7 @@ def functions(tmp_path_factory):
         assert opened.answer("tick", sample("tick", "tick-world"))["statusCode"] == 200
         yield opened
         opened.close()
+    boto3.DEFAULT_SESSION = None
 
 
 def sample(folder, name):

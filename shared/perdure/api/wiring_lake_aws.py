@@ -87,5 +87,20 @@ def _of_files(chosen: Settings, region: str | None) -> dict[str, Any]:
     if region is not None:  # else pyiceberg asks the network for that of the bucket
         properties["s3.region"] = region
     if chosen.s3_endpoint is not None:
-        properties["s3.endpoint"] = chosen.s3_endpoint
+        # A stand-in: Arrow looks for credentials in the process alone, not where this function
+        # has them. AWS's own expire, so there Arrow finds them by itself, again and again.
+        properties |= {"s3.endpoint": chosen.s3_endpoint, **_credentials()}
     return properties
+
+
+def _credentials() -> dict[str, str]:
+    found = boto3.Session().get_credentials()
+    if found is None:
+        return {}
+    held = found.get_frozen_credentials()
+    spelled = {
+        "s3.access-key-id": held.access_key,
+        "s3.secret-access-key": held.secret_key,
+        "s3.session-token": held.token,
+    }
+    return {name: value for name, value in spelled.items() if value}
