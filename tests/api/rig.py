@@ -20,6 +20,19 @@ from perdure.kernel.component import Component, Registry
 from perdure.kernel.ids import Instant, RunId, StorageId, Token
 from perdure.runtime.worlds import Worlds
 
+SCHEDULED = {
+    "version": "0",
+    "id": "53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa",
+    "detail-type": "Scheduled Event",
+    "source": "aws.scheduler",
+    "account": "123456789012",
+    "time": "2015-10-08T16:53:06Z",
+    "region": "us-east-1",
+    "resources": ["arn:aws:scheduler:us-east-1:123456789012:schedule/default/tick"],
+    "detail": "{}",
+}
+"""What EventBridge Scheduler sends to a function, without an input of its own."""
+
 
 class Position(Component):
     x: float

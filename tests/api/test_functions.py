@@ -17,7 +17,7 @@ from typing import Any
 
 import boto3
 import pytest
-from tests.api.rig import Caller, Context, Reply, bearer, spawn
+from tests.api.rig import SCHEDULED, Caller, Context, Reply, bearer, spawn
 from tests.support.ministack import account
 from tests.support.queue import PaperQueue
 
@@ -27,18 +27,6 @@ from perdure.kernel.ids import Instant
 
 ROOT = Path(__file__).parents[2]
 _NUMBERS = count(1)
-
-SCHEDULED = {
-    "version": "0",
-    "id": "53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa",
-    "detail-type": "Scheduled Event",
-    "source": "aws.scheduler",
-    "account": "123456789012",
-    "time": "2015-10-08T16:53:06Z",
-    "region": "us-east-1",
-    "resources": ["arn:aws:scheduler:us-east-1:123456789012:schedule/default/tick"],
-    "detail": "{}",
-}
 
 
 class Functions:

@@ -17,18 +17,6 @@ from perdure.api.ports import Api
 from perdure.api.sandbox import Sandbox
 from perdure.authority.memory import MemoryStore
 
-SCHEDULED = {
-    "version": "0",
-    "id": "53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa",
-    "detail-type": "Scheduled Event",
-    "source": "aws.scheduler",
-    "account": "123456789012",
-    "time": "2015-10-08T16:53:06Z",
-    "region": "us-east-1",
-    "resources": ["arn:aws:scheduler:us-east-1:123456789012:schedule/default/tick"],
-    "detail": "{}",
-}
-
 
 def forget_logger() -> None:
     """Let the next sandbox open the logger anew, as a new process would."""

@@ -11,7 +11,7 @@ import boto3
 import pytest
 from moto import mock_aws
 from tests.api.rig import Context, spawn
-from tests.api.test_functions import SCHEDULED, Functions, environment  # noqa: F401  # a fixture
+from tests.api.test_functions import Functions, environment  # noqa: F401  # a fixture
 
 from perdure.authority import system
 from perdure.kernel.ids import Instant

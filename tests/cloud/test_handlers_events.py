@@ -6,8 +6,7 @@ import base64
 import json
 
 import pytest
-from tests.api.rig import bearer, spawn
-from tests.cloud.looked_on import SCHEDULED
+from tests.api.rig import SCHEDULED, bearer, spawn
 
 from perdure.api.watch import InvocationFailed
 

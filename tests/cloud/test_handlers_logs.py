@@ -10,8 +10,7 @@ import traceback
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
-from tests.api.rig import bearer, spawn
-from tests.cloud.looked_on import SCHEDULED
+from tests.api.rig import SCHEDULED, bearer, spawn
 
 from perdure.api.invocation import correlation_of, correlation_of_message
 from perdure.api.watch import InvocationFailed

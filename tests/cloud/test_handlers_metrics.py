@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.api.rig import spawn
+from tests.api.rig import SCHEDULED, spawn
 from tests.api.test_functions import Functions
-from tests.cloud.looked_on import SCHEDULED
 
 from perdure.api.measures import METRICS, Measures, tell
 from perdure.api.watch import InvocationFailed

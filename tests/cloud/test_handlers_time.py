@@ -7,8 +7,7 @@ import json
 import time
 
 import pytest
-from tests.api.rig import Context, spawn
-from tests.cloud.looked_on import SCHEDULED
+from tests.api.rig import SCHEDULED, Context, spawn
 
 from perdure.api.deadlines import HTTP_MS_MAX, last_ms, time_left
 from perdure.api.watch import InvocationFailed

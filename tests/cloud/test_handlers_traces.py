@@ -29,7 +29,7 @@ from aws_lambda_powertools import Tracer
 from perdure.api.sandbox import Sandbox
 from perdure.api.watch import InvocationFailed
 from tests.api.rig import Context, bearer
-from tests.cloud.looked_on import SCHEDULED
+from tests.api.rig import SCHEDULED
 secret, trace = sys.argv[1], os.environ["_X_AMZN_TRACE_ID"]
 client = boto3.client("dynamodb")
 from contextlib import asynccontextmanager

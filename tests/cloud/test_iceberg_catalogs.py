@@ -111,9 +111,8 @@ def test_a_table_of_another_schema_takes_no_rows_and_gives_none(place):
     assert world.landed_tick() == 4
 
 
-@pytest.mark.parametrize("arrives", [True, False])
-def test_whoever_dies_at_its_commit_another_finishes_what_it_intended(place, arrives):
-    world = a_day(place)
+def lander_dies(place: Any, *, arrives: bool) -> None:
+    """Let a lander die at its commit, which may have arrived, and its fence run out."""
     commit = place.catalog.commit_table
 
     def dying(*arguments: Any) -> Any:
@@ -126,6 +125,12 @@ def test_whoever_dies_at_its_commit_another_finishes_what_it_intended(place, arr
         place.land("w", holder="the dead")
     place.catalog.commit_table = commit
     place.authority.now += land_module.LEASE_MS
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_whoever_dies_at_its_commit_another_finishes_what_it_intended(place, arrives):
+    world = a_day(place)
+    lander_dies(place, arrives=arrives)
 
     place.land("w")
 
@@ -141,18 +146,7 @@ def test_a_table_rewritten_under_an_open_intent_gets_its_rows_once(place, has_la
     world = a_day(place, ticks=1)
     place.land("w")
     world.publish({ONLY: [position(9, 5.0)]})
-    commit = place.catalog.commit_table
-
-    def dying(*arguments: Any) -> Any:
-        if has_landed:
-            commit(*arguments)
-        raise Died
-
-    place.catalog.commit_table = dying
-    with pytest.raises(Died):
-        place.land("w", holder="the dead")
-    place.catalog.commit_table = commit
-    place.authority.now += land_module.LEASE_MS
+    lander_dies(place, arrives=has_landed)
     table = place.lake.opened(signature_of(*ONLY))
     table.overwrite(table.scan().to_arrow())
 
