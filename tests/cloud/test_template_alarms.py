@@ -42,6 +42,7 @@ TOLD = {
 ALARMED = [
     ("worlds_stalled", [("service", "dispatch")]),
     ("worlds_failed", [("service", "dispatch")]),
+    ("worlds_failed", [("service", "land")]),
     ("oldest_due_ms", [("service", "dispatch")]),
     ("commands_dead", [("service", "tick")]),
     ("consumer_lag", [("consumer", "landing")]),
@@ -49,7 +50,7 @@ ALARMED = [
 ]
 """The series of our own that an alarm looks at."""
 
-OF_A_LANDING = ["LandErrors", "LandNearTimeout", "LandingLag", "AuditLag"]
+OF_A_LANDING = ["LandErrors", "LandNearTimeout", "WorldsNotLanded", "LandingLag", "AuditLag"]
 """One number a landing, when it ends."""
 
 
