@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from tests.support.ministack import account
+from tests.support.ministack import fresh_account
 from tests.support.stores import TABLE, dynamodb_client
 from tests.support.wire import Fault, Wire, wire_to
 
@@ -36,15 +36,13 @@ OVER = (
 DENIED = b'{"__type": "com.amazon.coral.service#AccessDeniedException", "Message": "arn:aws:iam"}'
 BROKEN = b'{"__type": "com.amazonaws.dynamodb.v20120810#InternalServerError", "message": "broken"}'
 
-NUMBERS = count(600)
-
 
 class Desk:
     """A store at the end of a wire, in an account of its own."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
-        self.client = dynamodb_client(wire.address, account(next(NUMBERS)), threads=2)
+        self.client = dynamodb_client(wire.address, fresh_account(), threads=2)
         self.client.create_table(**table_definition(TABLE))
         wire.seen.clear()
         self.store = DynamoStore(self.client, TABLE, threads=2, pause=self.pause)

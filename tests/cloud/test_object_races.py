@@ -8,12 +8,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from typing import Any
 
 import boto3
 import pytest
-from tests.support.ministack import account
+from tests.support.ministack import fresh_account
 from tests.support.wire import Fault, Wire, wire_to
 
 from perdure.api.wiring_objects_aws import ONE_TRY
@@ -24,7 +23,6 @@ pytestmark = pytest.mark.cloud
 
 RIVALS = 8
 NAMES = [f"segment/{number}" for number in range(25)]
-NUMBERS = count(800)
 TAKEN = b"<Error><Code>PreconditionFailed</Code></Error>"
 RIVAL = b"<Error><Code>ConditionalRequestConflict</Code></Error>"
 SLOW = b"<Error><Code>SlowDown</Code></Error>"
@@ -43,7 +41,7 @@ def client_of(address: str, access: str) -> Any:
 
 @pytest.fixture
 def access() -> str:
-    return account(next(NUMBERS))
+    return fresh_account()
 
 
 @pytest.fixture

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 
 import boto3
 import pytest
 from tests.emulator.harbour import Position, app
 from tests.migrate.storages import SHIPS, killed, rows
-from tests.support.ministack import account
+from tests.support.ministack import fresh_account
 
 import perdure
 from perdure.api.settings import local, settings
@@ -20,24 +19,22 @@ from perdure.kernel.errors import Conflict, NotFound, StoreUnavailable
 
 pytestmark = [pytest.mark.lifecycle, pytest.mark.cloud]
 
-NUMBERS = itertools.count(700)
-
 
 @pytest.fixture
 def cloud(aws, monkeypatch):
     """Settings of an empty storage in the cloud, in an account of its own."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", aws)
-    number = next(NUMBERS)
+    access = fresh_account()
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it remembers the account before
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", account(number))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", access)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     boto3.client("dynamodb").create_table(**table_definition("authority"))
-    boto3.client("s3").create_bucket(Bucket=f"lake-{number}")
+    boto3.client("s3").create_bucket(Bucket=f"lake-{access}")
     return settings(
         {
-            "PERDURE_STORAGE": f"s3://lake-{number}/worlds",
+            "PERDURE_STORAGE": f"s3://lake-{access}/worlds",
             "PERDURE_TABLE": "authority",
             "AWS_ENDPOINT_URL": aws,
         }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import boto3
 import pyarrow as pa
 import pyarrow.compute as pc
 from tests.runtime.harness import Clock, Fuel, Harness, Place, fresh_app, tokens
-from tests.support.ministack import account
+from tests.support.ministack import fresh_account
 from tests.support.stores import dynamodb_http, sqlite
 
 from perdure import App, Spawn, Update
@@ -28,8 +27,6 @@ from perdure.runtime.verify import Verified, Verifier
 STORAGE = StorageId("storage")
 MANY = 300
 """Entities whose rows of a tick are too many for the manifest."""
-
-_numbers = itertools.count(500)
 
 
 class Clockwork:
@@ -116,14 +113,15 @@ async def keeping(
     if aws is None:
         objects: Any = LocalObjects(root / "objects")
     else:
+        access = fresh_account()
         client = boto3.client(
             "s3",
             "eu-west-1",
             endpoint_url=aws,
-            aws_access_key_id=account(next(_numbers)),
+            aws_access_key_id=access,
             aws_secret_access_key="x",
         )
-        bucket = f"kept-{account(next(_numbers))}"
+        bucket = f"kept-{access}"
         client.create_bucket(
             Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
         )

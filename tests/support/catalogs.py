@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import botocore.session
 import pytest
 from botocore.loaders import Loader
 from pyiceberg.catalog import Catalog
-from tests.support.ministack import account
+from tests.support.ministack import fresh_account
 from tests.support.wire import Asked
 
 from perdure.api.settings import Settings, settings
@@ -27,18 +26,17 @@ EVERY = [LOCAL, FILE, GLUE, BUCKET]
 
 REGION = "us-east-1"
 
-_numbers = count(100_000)
 _MODELS = Loader()
 """What botocore reads of every service takes longer than most tests: it is read once."""
 
 
 def in_aws(address: str, environment: pytest.MonkeyPatch) -> str:
     """Turn this process to an account of its own, and return a name that nobody has yet."""
-    number = next(_numbers)
+    access = fresh_account()
     session = botocore.session.Session()
     session.register_component("data_loader", _MODELS)
     variables = {
-        "AWS_ACCESS_KEY_ID": account(number),
+        "AWS_ACCESS_KEY_ID": access,
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_DEFAULT_REGION": REGION,
         "AWS_REGION": REGION,
@@ -48,7 +46,7 @@ def in_aws(address: str, environment: pytest.MonkeyPatch) -> str:
         environment.setenv(variable, value)
     # A session remembers the account of before.
     environment.setattr(boto3, "DEFAULT_SESSION", boto3.Session(botocore_session=session))
-    return f"lake-{os.getpid()}-{number}"
+    return f"lake-{os.getpid()}-{access}"
 
 
 def settings_in_aws(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import itertools
 import os
 import resource
 import shutil
@@ -22,6 +23,8 @@ MEMORY_BYTES_MAX = 6 * 2**30
 START_SECONDS_MAX = 30
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / ".venv-ministack"
+
+_fresh = itertools.count(10_000)
 
 
 @contextlib.contextmanager
@@ -64,8 +67,16 @@ def ministack(log: Path, **variables: str) -> Iterator[str]:
             server.wait()
 
 
+def fresh_account() -> str:
+    """Return an account that nobody of this process has had."""
+    return account(next(_fresh))
+
+
 def account(number: int = 0) -> str:
-    """Return an account of this worker: 12 digits as access key keep its tables apart."""
+    """Return an account of this worker: 12 digits as access key keep its tables apart.
+
+    Numbers below 10,000 are for those who share one, or name it in two places.
+    """
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
     return f"{int(worker) + 1:03d}{number:09d}"
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import boto3
 from moto import mock_aws
-from tests.support.ministack import account
+from tests.support.ministack import fresh_account
 from tests.support.processes import ElsewhereStore
 
 from perdure.authority.dynamodb import DynamoStore
@@ -25,8 +24,6 @@ OpenerOf = Callable[[], contextlib.AbstractAsyncContextManager[Opener]]
 """Gives each case an opener on empty data, and closes what the case opened."""
 
 TABLE = "perdure"
-
-_numbers = itertools.count(1)
 
 
 @contextlib.asynccontextmanager
@@ -86,7 +83,7 @@ async def dynamodb_moto() -> AsyncIterator[Opener]:
 @contextlib.asynccontextmanager
 async def dynamodb_http(address: str) -> AsyncIterator[Opener]:
     """Use an account of its own: request tokens are remembered by account."""
-    client = dynamodb_client(address, account(next(_numbers)), threads=8)
+    client = dynamodb_client(address, fresh_account(), threads=8)
     client.create_table(**table_definition(TABLE))
     async with closing(lambda: _dynamo(client, threads=8)) as opener:
         yield opener
