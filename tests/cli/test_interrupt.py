@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 from tests.emulator.harbour import app
@@ -34,23 +36,35 @@ async def may_be_taken(root, world):
         return await storage.ticker.means.authority.execute(request)
 
 
-@pytest.mark.parametrize("pause_seconds", [0.0, 0.05, 0.3])
-def test_ctrl_c_in_a_run_of_ticks_lets_the_fence_go(local, root, harbour, pause_seconds):
-    words = ["tick", "harbour", "--ticks", "100000", "--root", str(root), "--app", HARBOUR]
+@contextlib.contextmanager
+def running(*words):
+    """Run a command that Ctrl-C reaches, also where this process was told to ignore it."""
     run = subprocess.Popen(
         [sys.executable, "-m", "perdure.cli.main", *words],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
-    while asyncio.run(head_of(root, "harbour")).published < 20:
-        assert run.poll() is None, run.communicate()
-        time.sleep(0.05)
-    time.sleep(pause_seconds)
+    try:
+        yield run
+    finally:
+        run.kill()
+        run.communicate()
 
-    run.send_signal(signal.SIGINT)
-    _, told = run.communicate(timeout=60)
+
+@pytest.mark.parametrize("pause_seconds", [0.0, 0.05, 0.3])
+def test_ctrl_c_in_a_run_of_ticks_lets_the_fence_go(local, root, harbour, pause_seconds):
+    words = ["tick", "harbour", "--ticks", "100000", "--root", str(root), "--app", HARBOUR]
+    with running(*words) as run:
+        while asyncio.run(head_of(root, "harbour")).published < 20:
+            assert run.poll() is None, run.communicate()
+            time.sleep(0.05)
+        time.sleep(pause_seconds)
+
+        run.send_signal(signal.SIGINT)
+        _, told = run.communicate(timeout=60)
 
     assert run.returncode not in {0, -signal.SIGINT}, told
     assert "Traceback" not in told
