@@ -249,6 +249,7 @@ async def test_the_report_tells_both_evenings_and_admits_what_differs(morning_ru
 
 
 @pytest.mark.cloud
+@pytest.mark.slow
 def test_on_dynamodb_it_is_the_same_fork(tmp_path, aws):
     last = 90
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import pytest
 from tests.airspace.test_world import airborne_in_the_file
 
 import perdure
@@ -69,6 +70,7 @@ def emulator_of(root: Path) -> int:
     raise AssertionError("no emulator is running")
 
 
+@pytest.mark.slow
 async def test_kill_9_in_the_middle_of_the_day_loses_nothing_and_repeats_nothing(
     tmp_path, monkeypatch
 ):

@@ -23,10 +23,13 @@ def sam():
 @pytest.mark.parametrize(
     "command",
     [
-        ("sam", "validate", "--lint", "--region", "eu-central-1", "--template", TEMPLATE),
-        ("cfn-lint", TEMPLATE),
+        pytest.param(
+            ("sam", "validate", "--lint", "--region", "eu-central-1", "--template", TEMPLATE),
+            marks=pytest.mark.slow,  # the same linter, after another translation
+            id="sam",
+        ),
+        pytest.param(("cfn-lint", TEMPLATE), id="cfn-lint"),
     ],
-    ids=["sam", "cfn-lint"],
 )
 def test_linter_finds_nothing(sam, command, tmp_path):
     home = {"HOME": str(tmp_path), "SAM_CLI_TELEMETRY": "0", "AWS_EC2_METADATA_DISABLED": "true"}

@@ -17,9 +17,16 @@ BANNED = re.compile(
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-RUNS = re.compile(r"^<!-- runs -->\n```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+RUNS = re.compile(
+    r"^<!-- runs( for long)? -->\n```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
 BLOCKS = [
-    pytest.param(page, *block.groups(), id=f"{name_of(page)}-{number}")
+    pytest.param(
+        page,
+        *block.groups()[1:],
+        marks=[pytest.mark.slow] if block[1] else [],
+        id=f"{name_of(page)}-{number}",
+    )
     for page in PAGES
     for number, block in enumerate(RUNS.finditer(page.read_text(encoding="utf-8")), 1)
 ]

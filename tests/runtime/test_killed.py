@@ -174,6 +174,7 @@ async def test_kill_9_of_those_who_admit_and_of_those_who_destroy_ends_in_one_en
     assert Counter(each.kind for each in log)["closing"] == 1
 
 
+@pytest.mark.slow
 async def test_kill_9_of_those_who_land_audit_and_trim_loses_and_repeats_nothing(tmp_path):
     lived(tmp_path, "live")
     async with opened(tmp_path) as storage:
