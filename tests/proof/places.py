@@ -131,6 +131,8 @@ def _log(call: Call, story: Story) -> Spans | None:
     if digests != wanted:
         raise Untrue("an entry of the log is another one now")
     last = after + len(digests)
+    if not digests:  # the log ended there, or before
+        return ((0, after),)
     return ((last, last),) if len(digests) < call.asked["limit"] else story.since(last)
 
 

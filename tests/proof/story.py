@@ -14,6 +14,7 @@ from tests.proof.order import Spans, spans
 from tests.proof.records import Records, WorldRecords
 
 from perdure.kernel.batch import StoredBatch
+from perdure.kernel.ids import indexed_command_id
 from perdure.kernel.log import LogEntry
 from perdure.kernel.ranges import members
 from perdure.kernel.records import Manifest
@@ -231,6 +232,8 @@ class _Teller:
                 story.fault(f"I2: sequence {command.sequence} given again at {place}")
             story.begin(command.sequence, place, PENDING)
             story.sequences[batch.command_id(index)] = command.sequence
+            # Known by its place, too, if its caller chose an id.
+            story.sequences[indexed_command_id(name, index)] = command.sequence
             story.operations[command.sequence] = command.operation
             if command.entity_id is not None:
                 if command.entity_id in story.given:

@@ -1,0 +1,101 @@
+"""Eight processes on one store: what each of them was told can all be true."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.proof.actors import PROCESSES
+from tests.proof.checker import Checked, check
+from tests.proof.history import Call, Recorder, read_history
+from tests.proof.witness import Witness, opened, records_at_the_end
+from tests.support.ministack import account
+from tests.support.stores import TABLE, dynamodb_client
+
+from perdure.authority.dynamodb_wire import table_definition
+
+pytestmark = pytest.mark.proof
+
+SEED = "1"
+OPERATIONS = 30
+OPERATIONS_OF_MANY = 400
+"""Of each process."""
+
+
+def acted(root: Path, operations: int, seed: str, *table: str) -> None:
+    """Let the processes act, each to its end."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.proof.actors", root, f"{operations}", seed, *table],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-4_000:]
+
+
+async def looked_at(root: Path, table: str | None = None) -> tuple[list[Call], Checked]:
+    """Ask for everything once more, when all is quiet, and check what everybody was told."""
+    written = sorted((root / "history").iterdir())
+    calls = read_history(written)
+    recorder = Recorder(root / "history" / "last", "last")
+    async with opened(root, table) as storage:
+        witness, records = Witness(storage, recorder), await records_at_the_end(storage)
+        for world in records.worlds.values():
+            name = world.record.world
+            await witness.info(name)
+            for tick in range(world.head.published + 1):
+                await witness.rows(name, tick)
+        for world, command in sorted(acknowledged(calls)):
+            await witness.status(world, command)
+    recorder.close()
+    calls = read_history([*written, root / "history" / "last"])
+    return calls, check(calls, records)
+
+
+def acknowledged(calls: list[Call]) -> set[tuple[str, str]]:
+    """Return (world, command) of everything that somebody was told is admitted."""
+    return {
+        (call.world, receipt[0])
+        for call in calls
+        if call.what == "admit" and call.is_answered
+        for receipt in call.answer["receipts"]
+    }
+
+
+def check_histories(root: Path, operations: int, seed: str, *table: str) -> None:
+    acted(root, operations, seed, *table)
+
+    calls, checked = asyncio.run(looked_at(root, " ".join(table) or None))
+
+    assert checked.faults == []
+    assert checked.steps > PROCESSES * operations
+    assert len({call.process for call in calls}) == PROCESSES + 1
+    answered = {call.what for call in calls if call.is_answered}
+    assert answered >= {"admit", "create", "destroy", "fork", "info", "rows", "status", "tick"}
+    assert {call.code for call in calls} >= {"name_taken", "world_destroyed"}
+
+
+def test_what_eight_processes_on_one_file_were_told_can_all_be_true(tmp_path):
+    check_histories(tmp_path, OPERATIONS, SEED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", ["2", "3"])
+def test_what_eight_processes_were_told_for_long_can_all_be_true(tmp_path, seed):
+    check_histories(tmp_path, OPERATIONS_OF_MANY, seed)
+
+
+@pytest.mark.cloud
+@pytest.mark.slow
+def test_what_eight_processes_on_one_table_were_told_can_all_be_true(aws, tmp_path):
+    owner = account(591)
+    client = dynamodb_client(aws, owner, threads=1)
+    client.create_table(**table_definition(TABLE))
+    client.close()
+
+    check_histories(tmp_path, OPERATIONS, SEED, aws, owner)
