@@ -1,0 +1,153 @@
+"""Rules of those who land, audit, trim, let rest and migrate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+from tests.proof.agreeing import LEASE_MS, STORAGE, Agreeing, few, holders, lots
+
+from perdure.kernel.carry import Carrier, ImportRaw, Raw, ReadRaw
+from perdure.kernel.claim import NameAuthority
+from perdure.kernel.create import CreateWorld
+from perdure.kernel.floor import EnterCatalog
+from perdure.kernel.ids import Epoch, Holder, RunId, Seq, StorageId, TableId, Tick, Token, WorldId
+from perdure.kernel.landing import (
+    FinishIntent,
+    IntentPart,
+    IntentTable,
+    OpenIntent,
+    ReleaseLandingFence,
+    TakeLandingFence,
+    intent_key,
+    landing_head_key,
+    landing_start,
+)
+from perdure.kernel.migration import (
+    STAGES,
+    ActivateWorld,
+    Advance,
+    CheckUnclaimed,
+    FindMigration,
+    FreeWorld,
+    PartWorld,
+    Release,
+    Reserve,
+    StillWorld,
+)
+from perdure.kernel.places import LANES, Lane, WorldRef, landing_partition
+from perdure.kernel.rest import Rest
+from perdure.kernel.trim import RecordArchive, RecordTrim, RemoveArchived, trim_key
+from perdure.kernel.upkeep import consumer_key
+
+OLD, NEW = StorageId("old"), StorageId("new")
+"""Storages of their own: one that is on the move takes no new world."""
+
+ENDPOINTS = {"source": "old", "destination": "new"}
+
+
+class Keeping(Agreeing):
+    """Whoever keeps a storage in order."""
+
+    @rule(lot=lots, lane=st.sampled_from(LANES), holder=holders, step=st.integers(0, 5))
+    def land(self, lot: int, lane: Lane, holder: str, step: int) -> None:
+        """Land what there is of a world, as far as this process comes."""
+        grip = self.ask(TakeLandingFence(STORAGE, Holder(holder), LEASE_MS, lane))
+        epoch = Epoch(step) if grip is None else grip.epoch
+        intent = None if grip is None else grip.intent
+        if intent is None:
+            part = self.part(self.ref(lot), lane, is_wrong=step == 5)
+            tables = (IntentTable(table=TableId(lane), parent=None, rows=step),)
+            batch = Token(f"batch-{next(self.numbers)}")
+            self.ask(OpenIntent(STORAGE, epoch, LEASE_MS, batch, (part,), tables, lane))
+            intent = self.opened(lane)
+        if intent is not None and step:
+            for _ in range(1 + (step == 4)):
+                self.ask(FinishIntent(STORAGE, epoch, LEASE_MS, intent, lane))
+        if step % 2:
+            self.ask(ReleaseLandingFence(STORAGE, epoch, lane))
+
+    def part(self, ref: WorldRef, lane: Lane, *, is_wrong: bool) -> IntentPart:
+        """Name what a world has that is not landed."""
+        head, mark = self.head(ref), self.three.held(consumer_key(ref.partition, lane))
+        record = self.record(ref)
+        if lane == "audit":
+            reached, last = 0 if mark is None else mark.seq, int(head.seq)
+        else:
+            start = -1 if record is None else landing_start(record)
+            reached, last = start if mark is None else mark.tick, int(head.published)
+        first = reached + 1 + is_wrong
+        return IntentPart(world=ref.world, first=first, last=last, seq=head.seq)
+
+    def opened(self, lane: Lane) -> Any:
+        """Return the intent that is open."""
+        landing = landing_partition(STORAGE, lane)
+        head = self.three.held(landing_head_key(landing))
+        if head is None or head.intent is None:
+            return None
+        return self.three.held(intent_key(landing, head.intent))
+
+    @rule(lot=lots, through=st.integers(-1, 3), checkpoints=st.integers(-1, 3))
+    def trim(self, lot: int, through: int, checkpoints: int) -> None:
+        ref = self.ref(lot)
+        kept = tuple(Tick(tick) for tick in range(0, checkpoints + 1, 2))
+        if self.record(ref) is not None:
+            self.ask(RecordTrim(ref, Tick(through), Tick(checkpoints), kept))
+
+    @rule(lot=lots, count=st.integers(1, 3), removes=st.booleans())
+    def archive(self, lot: int, count: int, *, removes: bool) -> None:
+        """Archive entries of a world that nobody asks for any more."""
+        ref = self.ref(lot)
+        trim = self.three.held(trim_key(ref.partition))
+        first = 1 if trim is None else trim.log_through + 1
+        last = first + count - 1
+        if self.head(ref).status != "destroyed" or last > self.head(ref).seq:
+            return
+        self.ask(RecordArchive(ref, Seq(first), Seq(last), f"archive/{last}", "0" * 64))
+        if removes:
+            self.ask(RemoveArchived(ref))
+
+    @rule(lot=lots)
+    def rest(self, lot: int) -> None:
+        ref = self.ref(lot)
+        self.ask(Rest(ref, self.hint(ref)))
+
+    @rule(name=few)
+    def name_the_authority(self, name: int) -> None:
+        self.ask(NameAuthority(STORAGE, Token(f"authority-{name}")))
+
+    @rule(steps=st.lists(st.integers(0, 12), min_size=1, max_size=6), migration=few)
+    def migrate(self, steps: list[int], migration: int) -> None:
+        """Do steps of moving a storage, in whatever order."""
+        name = "other" if migration == 3 else "m"
+        for step in steps:
+            self.migrate_by(step, name)
+
+    def migrate_by(self, step: int, name: str) -> None:
+        old, new = WorldRef(OLD, WorldId("moved")), WorldRef(NEW, WorldId("moved"))
+        record, stage = self.record(old), STAGES[step % len(STAGES)]
+        requests: list[Any] = [
+            CreateWorld(old, "moved", RunId("run")),
+            Reserve(OLD, name, "source", ENDPOINTS),
+            Reserve(NEW, name, "destination", ENDPOINTS),
+            None if record is None else StillWorld(old, name),
+            ReadRaw(old.partition),
+            None if record is None else ActivateWorld(new, record),
+            Advance(NEW, name, stage, plan={"worlds": 1}, plan_digest="d", receipt={"step": step}),
+            PartWorld(old, name, "new"),
+            FreeWorld(old, name),
+            Release(OLD, name, ENDPOINTS),
+            Release(NEW, name, {"source": "elsewhere"} if step % 2 else ENDPOINTS),
+            FindMigration(NEW, name),
+            EnterCatalog(NEW),
+        ]
+        found = None if requests[step] is None else self.ask(requests[step])
+        if step == 4 and found is not None:
+            self.ask(ImportRaw(NEW, name, new.partition, carried(found)))
+            self.ask(CheckUnclaimed(NEW, name))
+
+
+def carried(records: tuple[Raw, ...]) -> tuple[Raw, ...]:
+    carrier = Carrier(OLD, NEW)
+    return tuple(filter(None, map(carrier.carried, records)))
