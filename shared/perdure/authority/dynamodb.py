@@ -135,7 +135,8 @@ class DynamoStore:
             case Verdict.COMMITTED:
                 return True
             case Verdict.CONFLICT:
-                raise RevisionConflict(*(action.key for action in commit.actions))
+                failed = [commit.actions[place] for place in ruled.failed] or commit.actions
+                raise RevisionConflict(*(action.key for action in failed))
             case Verdict.READ_BACK:
                 if await self._has_happened(commit):
                     return True

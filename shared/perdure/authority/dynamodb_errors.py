@@ -44,6 +44,9 @@ class Ruling:
     error: StoreUnavailable
     """What to raise when there is no more to be done."""
 
+    failed: tuple[int, ...] = ()
+    """Places in the transaction of the actions whose conditions failed, if that was told."""
+
 
 _VERDICTS: Final = {
     "TransactionConflictException": Verdict.AGAIN,
@@ -121,13 +124,14 @@ def _canceled(reasons: list[Any], token: Token | None, found: str) -> Ruling:
     expected = "a transaction that is not cancelled"
     failed = StoreUnavailable(expected=expected, found=found)
     raced = {
-        _raced(reason.get("Item"), token)
-        for reason in reasons
+        place: _raced(reason.get("Item"), token)
+        for place, reason in enumerate(reasons)
         if reason.get("Code") == "ConditionalCheckFailed"
     }
+    if Verdict.COMMITTED in raced.values():
+        return Ruling(Verdict.COMMITTED, failed)
     if raced:
-        verdict = Verdict.COMMITTED if Verdict.COMMITTED in raced else Verdict.CONFLICT
-        return Ruling(verdict, failed)
+        return Ruling(Verdict.CONFLICT, failed, tuple(raced))
     refusals = [_REFUSALS[code] for code in sorted(codes) if code in _REFUSALS]
     if refusals:
         return _refused(refusals[0], found)

@@ -9,7 +9,10 @@ from perdure.kernel.view import Key, Reads, View
 
 
 class RevisionConflict(Exception):
-    """Something the commit is conditioned on has changed; nothing was written."""
+    """Something the commit is conditioned on has changed; nothing was written.
+
+    ``keys`` name some of what has changed, and nothing that has not, where the store is told.
+    """
 
     def __init__(self, *keys: Key[Any]) -> None:
         super().__init__(*keys)

@@ -94,6 +94,19 @@ async def a_record_is_not_written_over_a_version_that_was_not_seen(open_store: O
 
 
 @promise
+async def a_conflict_names_what_has_changed_and_nothing_else(open_store: Opener) -> None:
+    store = await open_store()
+    await store.commit(put("a", b"one", by="t1"))
+    await store.commit(put("b", b"one", by="t2"))
+    seen = {"a": version("t1"), "b": None, "c": None}
+
+    commit = Commit(Token("late"), tuple(Put(note(name), seen[name], b"late") for name in seen))
+    conflict = await raised(RevisionConflict, store.commit(commit))
+
+    assert conflict.keys == (note("b"),)
+
+
+@promise
 async def a_record_made_again_is_another_record(open_store: Opener) -> None:
     store = await open_store()
     await store.commit(put("a", b"one", by="t1"))
