@@ -19,7 +19,7 @@ from perdure.kernel.records import Head, World, head_key, world_key
 from perdure.kernel.view import Request
 
 STORAGE = StorageId("storage")
-WORLDS = 5
+WORLDS = 6
 """Ids that are asked for; not all of them are worlds."""
 
 LEASE_MS = 60_000
@@ -43,12 +43,6 @@ class Agreeing(RuleBasedStateMachine):
     opener: ClassVar[OpenerOf]
     """Of the table in a DynamoDB that is the third store."""
 
-    seen: ClassVar[set[type]]
-    """Classes of requests that were asked, by any machine."""
-
-    answered: ClassVar[set[type]]
-    """Those of them that were answered with something else than a refusal."""
-
     def __init__(self) -> None:
         super().__init__()
         self.open = thrice(type(self).opener)
@@ -63,17 +57,14 @@ class Agreeing(RuleBasedStateMachine):
         try:
             self.three.check()
         finally:
-            self.seen.update(self.three.asked)
             self.open.__exit__(None, None, None)
 
     def ask(self, request: Request[Any]) -> Any:
         """Return the answer, None if all three refuse."""
         try:
-            answer = self.three.ask(request)
+            return self.three.ask(request)
         except PerdureError:
             return None
-        self.answered.update({type(request)})
-        return answer
 
     def ref(self, lot: int) -> WorldRef:
         return WorldRef(STORAGE, WorldId(f"w{lot % WORLDS}"))

@@ -25,7 +25,6 @@ from perdure.kernel.landing import (
     landing_start,
 )
 from perdure.kernel.migration import (
-    STAGES,
     ActivateWorld,
     Advance,
     CheckUnclaimed,
@@ -117,35 +116,44 @@ class Keeping(Agreeing):
     def name_the_authority(self, name: int) -> None:
         self.ask(NameAuthority(STORAGE, Token(f"authority-{name}")))
 
-    @rule(steps=st.lists(st.integers(0, 12), min_size=1, max_size=6), migration=few)
-    def migrate(self, steps: list[int], migration: int) -> None:
-        """Do steps of moving a storage, in whatever order."""
+    @rule(steps=st.integers(1, 14), skipped=st.integers(0, 30), migration=few, gives_up=few)
+    def migrate(self, steps: int, skipped: int, migration: int, gives_up: int) -> None:
+        """Move a storage so far, perhaps without one of the steps, and perhaps give up then."""
         name = "other" if migration == 3 else "m"
-        for step in steps:
-            self.migrate_by(step, name)
+        for number in range(steps):
+            if number != skipped:
+                self.step(number, name)
+        if gives_up == 3:
+            for request in (
+                Release(NEW, name, {"source": "elsewhere"} if skipped % 2 else ENDPOINTS),
+                Release(OLD, name, ENDPOINTS),
+                FreeWorld(WorldRef(OLD, WorldId("moved")), name),
+            ):
+                self.ask(request)
 
-    def migrate_by(self, step: int, name: str) -> None:
+    def step(self, number: int, name: str) -> None:
+        """Do one step of a migration."""
         old, new = WorldRef(OLD, WorldId("moved")), WorldRef(NEW, WorldId("moved"))
-        record, stage = self.record(old), STAGES[step % len(STAGES)]
-        requests: list[Any] = [
-            CreateWorld(old, "moved", RunId("run")),
+        record = self.record(old)
+        steps: list[Any] = [
+            CreateWorld(old, "moved", RunId("run"), every_ms=60_000),
+            CheckUnclaimed(NEW, name),
             Reserve(OLD, name, "source", ENDPOINTS),
             Reserve(NEW, name, "destination", ENDPOINTS),
-            None if record is None else StillWorld(old, name),
-            ReadRaw(old.partition),
-            None if record is None else ActivateWorld(new, record),
-            Advance(NEW, name, stage, plan={"worlds": 1}, plan_digest="d", receipt={"step": step}),
-            PartWorld(old, name, "new"),
-            FreeWorld(old, name),
-            Release(OLD, name, ENDPOINTS),
-            Release(NEW, name, {"source": "elsewhere"} if step % 2 else ENDPOINTS),
-            FindMigration(NEW, name),
             EnterCatalog(NEW),
+            None if record is None else StillWorld(old, name),
+            Advance(NEW, name, "stilled", plan={"worlds": 1}, plan_digest="d"),
+            ReadRaw(old.partition),
+            Advance(NEW, name, "verified"),
+            None if record is None else ActivateWorld(new, record),
+            Advance(NEW, name, "activated"),
+            PartWorld(old, name, "new"),
+            Advance(OLD, name, "activated", receipt={"worlds": 1}),
+            FindMigration(NEW, name),
         ]
-        found = None if requests[step] is None else self.ask(requests[step])
-        if step == 4 and found is not None:
+        found = None if steps[number] is None else self.ask(steps[number])
+        if isinstance(steps[number], ReadRaw) and found is not None:
             self.ask(ImportRaw(NEW, name, new.partition, carried(found)))
-            self.ask(CheckUnclaimed(NEW, name))
 
 
 def carried(records: tuple[Raw, ...]) -> tuple[Raw, ...]:

@@ -41,6 +41,9 @@ from perdure.lake.schema import signature_record
 from perdure.runtime.fork import Wish, fork
 
 EVERY_MS = 60_000
+CREATED = 4
+"""Ids of worlds that are created; the others are forks, mostly."""
+
 LARGE_BYTES = 30_000
 """Of one command's note: a batch of some is more than a record takes."""
 
@@ -61,7 +64,7 @@ class Writing(Agreeing):
 
     @rule(lot=lots, name=lots, kind=st.sampled_from(["", "port", "skip", "private"]))
     def create(self, lot: int, name: int, kind: str) -> None:
-        ref, run = self.ref(lot), RunId(f"run-{lot % 7}")
+        ref, run = self.ref(lot % CREATED if lot < 90 else lot), RunId(f"run-{lot % 7}")
         options: dict[str, Any] = {"kind": kind, "app": APP}
         if kind == "private":
             options |= {
@@ -183,9 +186,7 @@ class Writing(Agreeing):
 
     @rule(lot=lots, child=lots, pending=st.sampled_from(["copy", "drop"]), again=st.booleans())
     def fork(self, lot: int, child: int, pending: Any, *, again: bool) -> None:
-        source, ref = self.ref(lot), self.ref(child)
-        if source == ref:
-            return
+        source, ref = self.ref(lot), self.ref(CREATED + child % 2 if child < 90 else child)
         wish = Wish(source, ref, f"fork-{child % 3}", RunId(f"run-{child}"), pending)
         self.forks.append(wish)
         for each in (wish, self.forks[0]) if again else (wish,):

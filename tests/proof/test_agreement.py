@@ -5,16 +5,19 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.proof.agreeing_keeps import Keeping
-from tests.proof.agreeing_reads import Asking
+from tests.proof.agreeing_reads import READINGS, Asking
 from tests.proof.agreeing_writes import Writing
-from tests.proof.thrice import new_tables
+from tests.proof.thrice import Disagreed, new_tables
 
 import perdure.kernel
+from perdure.kernel.caller import Allowance, Caller
+from perdure.kernel.places import LANES
 
 pytestmark = pytest.mark.proof
 
@@ -26,6 +29,11 @@ FEW = settings(
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
+
+
+MANY = settings(FEW, max_examples=300, stateful_step_count=60)
+
+CALLER = Caller("ann", "gateway", Allowance(units=20, window_ms=60_000))
 
 
 class Agreement(Writing, Asking, Keeping):
@@ -44,11 +52,111 @@ def requests() -> set[type]:
     return found
 
 
-def test_whatever_is_asked_of_three_stores_all_answer_alike():
-    Agreement.seen, Agreement.answered = set(), set()
+@pytest.fixture(scope="module")
+def here():
+    """An opener of tables in this process."""
     with new_tables(None) as opener:
-        Agreement.opener = staticmethod(opener)
+        yield opener
+
+
+def machine(opener):
+    Agreement.opener = staticmethod(opener)
+    return Agreement()
+
+
+def test_there_is_no_request_that_three_stores_are_not_asked(here):
+    agreement = machine(here)
+    tour(agreement)
+    three = agreement.three
+    agreement.teardown()
+
+    assert {each.__name__ for each in requests() - {*three.asked}} == set()
+    assert {each.__name__ for each in requests() - {*three.answered}} == set()
+
+
+def tour(agreement):
+    """Let every rule do what it can do at its best."""
+    agreement.begin([(None, None, True), (2, 1, False)])
+    agreement.create(3, 3, "skip")
+    agreement.admit(3, [(None, None, True)] * 4, own=False, by=CALLER, large=True)
+    agreement.admit_again(0, 0)
+    agreement.ask_at_once(0, [(None, None, False)], [(1, None, True)])
+    agreement.cancel(0, 1, 1)
+    for luck in ([3, 5], [0], [0]):
+        agreement.tick(0, "ann", luck, 1)
+    agreement.publish_late(0)
+    agreement.hold_the_fence(0, "bob", 3, 0)
+    agreement.admit(0, [(3, None, True)], own=False, by=CALLER, large=False)
+    agreement.fork(0, 0, "copy", again=True)
+    agreement.configure(0, "processor", "add", "drift")
+    for part in (0, 2, 6):
+        agreement.consume(0, "hook", required=False, part=part, by=Caller())
+    agreement.start_a_run(0, 0, 1)
+    agreement.skip_what_was_missed(3, 4)
+    agreement.spend("ann", 1)
+    for lane in LANES:
+        agreement.land(0, lane, "ann", 1)
+    agreement.trim(0, 1, 1)
+    agreement.rest(0)
+    agreement.name_the_authority(0)
+    agreement.migrate(6, 30, 0, 3)
+    agreement.migrate(14, 30, 0, 0)
+    for number in range(2):
+        agreement.three.ask_at_once(
+            [each(agreement, agreement.ref(0), number) for each in READINGS]
+        )
+    agreement.destroy(60, 3, gives_up=False, holder="eve")
+    agreement.destroy(61, 3, gives_up=True, holder="eve")
+    agreement.archive(60, 1, removes=True)
+    agreement.retire(2, 2)
+
+
+def test_whatever_is_asked_of_three_stores_all_answer_alike(here):
+    machine(here).teardown()
+    run_state_machine_as_test(Agreement, settings=FEW)
+
+
+@pytest.mark.slow
+def test_whatever_is_asked_of_three_stores_for_long_all_answer_alike(here):
+    machine(here).teardown()
+    run_state_machine_as_test(Agreement, settings=MANY)
+
+
+@pytest.mark.cloud
+@pytest.mark.slow
+def test_whatever_is_asked_of_three_stores_one_of_them_over_http_all_answer_alike(aws):
+    with new_tables(aws) as opener:
+        machine(opener).teardown()
         run_state_machine_as_test(Agreement, settings=FEW)
 
-    print({each.__name__ for each in requests() - Agreement.answered})
-    assert {each.__name__ for each in requests() - Agreement.seen} == set()
+
+class Wayward:
+    """A store that is no other: it forgets one thing that it was told."""
+
+    def __init__(self, store, forgets):
+        self.store, self.forgets = store, forgets
+
+    async def load(self, reads):
+        return await self.store.load(reads)
+
+    async def commit(self, commit):
+        kept = tuple(action for action in commit.actions if not self.forgets(action))
+        await self.store.commit(replace(commit, actions=kept))
+
+    async def close(self):
+        await self.store.close()
+
+
+@pytest.mark.parametrize("sort", ["log/", "wake", "key/command/", "name/"])
+def test_a_store_that_forgets_one_kind_of_record_is_told_from_the_others(here, sort):
+    agreement = machine(here)
+    authority = agreement.three._authorities[1]
+    authority._store = Wayward(authority._store, lambda action: f"{action.key}".find(sort) > 0)
+
+    def goes_on():
+        agreement.begin([(None, None, True)])
+        agreement.three.check()
+
+    with pytest.raises(Disagreed):
+        goes_on()
+    agreement.open.__exit__(None, None, None)

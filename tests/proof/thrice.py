@@ -15,7 +15,7 @@ from typing import Any
 
 from moto import mock_aws
 from tests.proof.records import Held, held_in
-from tests.support.ministack import account
+from tests.support.ministack import fresh_account
 from tests.support.stores import TABLE, OpenerOf, closing, dynamodb_client, memory, sqlite
 
 from perdure.authority.dynamodb import DynamoStore
@@ -24,7 +24,6 @@ from perdure.authority.engine import Authority
 from perdure.authority.memory import MemoryStore
 from perdure.authority.packing import unpacked
 from perdure.authority.store import Store
-from perdure.kernel.errors import PerdureError
 from perdure.kernel.ids import Instant, Partition, Token
 from perdure.kernel.quota import metered
 from perdure.kernel.view import Key, Request
@@ -50,10 +49,9 @@ class Thrice:
     def __init__(self, openers: Sequence[OpenerOf]) -> None:
         self.now = BEGIN
         self.asked: Counter[type] = Counter()
-        """Requests, by their class."""
+        """Requests by their class, and those that were answered and not refused."""
 
-        self.refused: Counter[str] = Counter()
-        """Answers that were errors, by their code."""
+        self.answered: Counter[type] = Counter()
 
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
@@ -69,7 +67,10 @@ class Thrice:
 
     def ask(self, request: Request[Any]) -> Any:
         """Return what all three answer, or raise the error that all three raise."""
-        return self._told(self._run(self._answers([request]))[0])
+        (answer,) = self._run(self._answers([request]))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def ask_at_once(self, requests: Sequence[Request[Any]]) -> list[Any]:
         """Return what each of these comes to, asked as by the callers of one process."""
@@ -77,7 +78,7 @@ class Thrice:
 
     async def execute(self, request: Request[Any]) -> Any:
         """Do as :meth:`ask`, for code of the runtime that is run on these three."""
-        return self._told(self._run(self._answers([request]))[0])
+        return self.ask(request)
 
     def held(self, key: Key[Any]) -> Any:
         """Return the record at ``key`` or None."""
@@ -132,7 +133,7 @@ class Thrice:
 
     async def _answers(self, requests: Sequence[Request[Any]]) -> list[Any]:
         for request in requests:
-            self.asked.update({type(request), type(metered(request))})
+            self.asked.update(_classes(request))
         answers = [
             await asyncio.gather(*(_outcome(each.execute(request)) for request in requests))
             for each in self._authorities
@@ -140,13 +141,10 @@ class Thrice:
         for name, answer in zip(NAMES[1:], answers[1:], strict=True):
             if list(map(_comparable, answer)) != list(map(_comparable, answers[0])):
                 raise Disagreed(f"{requests}: {NAMES[0]} {answers[0]}, {name} {answer}")
-        self.refused.update(each.code for each in answers[0] if isinstance(each, PerdureError))
+        for request, answer in zip(requests, answers[0], strict=True):
+            if not isinstance(answer, Exception):
+                self.answered.update(_classes(request))
         return list(answers[0])
-
-    def _told(self, answer: Any) -> Any:
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
 
     async def _dumps(self) -> list[Dump]:
         partitions = {key.partition for key in self._memory._records}
@@ -156,6 +154,10 @@ class Thrice:
             {partition: await held_in(store.load, partition) for partition in sorted(partitions)}
             for store in self._stores
         ]
+
+
+def _classes(request: Request[Any]) -> set[type]:
+    return {type(request), type(metered(request))}
 
 
 async def _outcome(work: Awaitable[Any]) -> Any:
@@ -215,7 +217,7 @@ def new_tables(address: str | None) -> Iterator[OpenerOf]:
     """Yield an opener of a table of its own each time, at an address or in this process."""
     names = count(1)
     with contextlib.nullcontext() if address else mock_aws():
-        client = dynamodb_client(address, account(592), threads=2)
+        client = dynamodb_client(address, fresh_account(), threads=2)
 
         async def open_one() -> Store:
             name = f"{TABLE}-{next(names)}"
