@@ -13,23 +13,30 @@ import random
 import sys
 import traceback
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.emulator.harbour import Position
 from tests.proof.history import Recorder
-from tests.proof.witness import Witness, opened
+from tests.proof.witness import LEASE_MS, Witness, opened
 
 from perdure import Despawn, Spawn
 from perdure.kernel.operations import Command
 
 WORLDS = ("north", "south", "ending")
 ENDING = "ending"
-RACED = 6
-"""Names that everybody would have for a world of its own."""
+RACED = 4
+"""Names that everybody would have for a world of its own, and ids for a name of its own."""
 
-AGAIN, CANCELS, CANCELS_ALL, OWN, FAILS = 0.2, 0.15, 0.03, 0.3, 0.15
-"""How often an admitter sends a batch again, cancels one command or all, chooses an id itself,
-or asks for what cannot be done."""
+LATEST = 4
+"""Batches of which one is cancelled: of older ones little is open."""
+
+SLEEPS = 0.06
+"""How often a ticker sleeps until its lease has run out, and then goes on."""
+
+AGAIN, OTHERWISE, CANCELS, CANCELS_ALL, OWN, FAILS = 0.15, 0.1, 0.25, 0.03, 0.3, 0.15
+"""How often an admitter sends a batch again, sends other content under its id, cancels one
+command or all, chooses an id itself, or asks for what cannot be done."""
 
 
 class Actor:
@@ -49,6 +56,7 @@ class Actor:
         for done in range(self.operations):
             if done < RACED:
                 await self.witness.create(f"race-{done}-{self.number}", f"race {done}")
+                await self.witness.create(f"raced-{done}", f"race {done} of {self.number}")
             await part(self, done)
 
     async def admit(self, done: int) -> None:
@@ -57,8 +65,11 @@ class Actor:
         lot = chance.random()
         if self.sent and lot < AGAIN:
             await witness.admit(*chance.choice(self.sent))
-        elif self.sent and lot < AGAIN + CANCELS:
-            world, batch, commands = chance.choice(self.sent)
+        elif self.sent and lot < AGAIN + OTHERWISE:
+            world, batch, _ = chance.choice(self.sent)
+            await witness.admit(world, batch, [self.command(f"{batch}-otherwise-{done}")])
+        elif self.sent and lot < AGAIN + OTHERWISE + CANCELS:
+            world, batch, commands = chance.choice(self.sent[-LATEST:])
             index = chance.randrange(len(commands))
             await witness.cancel(world, commands[index].command_id or f"{batch}.{index}")
         elif lot > 1 - CANCELS_ALL:
@@ -66,7 +77,7 @@ class Actor:
         else:
             batch = f"b{self.number}-{done}"
             commands = [self.command(f"{batch}-{index}") for index in range(chance.randint(1, 4))]
-            self.sent.append((self.some_world(), batch, commands))
+            self.sent.append((world_of(done), batch, commands))
             await witness.admit(*self.sent[-1])
 
     def command(self, name: str) -> Command:
@@ -80,9 +91,15 @@ class Actor:
         return Spawn(ship, tick=later, priority=chance.choice([None, -1, 1]), command_id=own)
 
     async def tick(self, done: int) -> None:
-        """Publish a tick where a rival would, too, and give way if it does."""
-        if await self.witness.tick(self.some_world()) is None:
+        """Publish a tick where a rival would, too; sleep over the own lease now and then."""
+        world = self.some_world()
+        grip = await self.witness.take(world)
+        if grip is None:
             await asyncio.sleep(self.chance.random() / 50)
+            return
+        if self.chance.random() < SLEEPS:
+            await asyncio.sleep(1.2 * LEASE_MS / 1_000)
+        await self.witness.tick(world, grip)
 
     async def end(self, done: int) -> None:
         """End one world in the middle of everything, and look whether it is so."""
@@ -106,7 +123,9 @@ class Actor:
             world = chance.choice(self.forks)
             batch = f"f{done}"
             await witness.admit(world, batch, [self.command(batch)])
-            await witness.tick(world)
+            grip = await witness.take(world)
+            if grip is not None:
+                await witness.tick(world, grip)
 
     async def read(self, done: int) -> None:
         """Ask what everybody else is changing."""
@@ -114,13 +133,19 @@ class Actor:
         info = await witness.info(world)
         admitter = self.chance.choice(ADMITTERS)
         for _ in range(3):
-            await witness.status(world, f"b{admitter}-{self.chance.randint(0, done)}.0")
+            number = self.chance.randint(0, done)
+            await witness.status(world_of(number), f"b{admitter}-{number}.0")
         await witness.log(world, max(0, self.chance.randint(-20, 4 * done)))
         if info is not None and info.published_tick is not None:
             await witness.rows(world, self.chance.randint(0, info.published_tick))
 
     def some_world(self) -> str:
         return self.chance.choice(WORLDS)
+
+
+def world_of(done: int) -> str:
+    """Return the world that an admitter's batch of this number goes to."""
+    return WORLDS[done % len(WORLDS)]
 
 
 PARTS: tuple[Callable[[Actor, int], Awaitable[None]], ...] = (
@@ -137,28 +162,60 @@ PROCESSES = len(PARTS)
 ADMITTERS = [number for number, part in enumerate(PARTS) if part is Actor.admit]
 
 
-async def act(root: Path, number: int, operations: int, seed: str, table: str | None) -> None:
+class Start:
+    """Lets forked processes begin together, when all of them are ready or dead."""
+
+    def __init__(self) -> None:
+        self._ready, self._go = os.pipe(), os.pipe()
+
+    def wait(self) -> None:
+        """Say in a child that it is ready, and wait for the others."""
+        os.close(self._go[1])
+        os.close(self._ready[1])
+        os.read(self._go[0], 1)
+
+    def give(self) -> None:
+        """Wait in the parent for all children, and let them go."""
+        os.close(self._ready[1])
+        os.read(self._ready[0], 1)
+        os.close(self._go[1])
+
+
+@dataclass(frozen=True)
+class Task:
+    """What each of the processes is told."""
+
+    root: Path
+    operations: int
+    seed: str
+    table: str | None
+
+
+async def act(task: Task, number: int, start: Start) -> None:
     """Be one of the processes."""
-    recorder = Recorder(root / "history" / f"p{number}", f"p{number}")
-    async with opened(root, table) as storage:
-        chance = random.Random(f"{seed}-{number}")
-        await Actor(Witness(storage, recorder), number, operations, chance).work()
+    recorder = Recorder(task.root / "history" / f"p{number}", f"p{number}")
+    async with opened(task.root, task.table) as storage:
+        start.wait()
+        chance = random.Random(f"{task.seed}-{number}")
+        await Actor(Witness(storage, recorder), number, task.operations, chance).work()
     recorder.close()
 
 
-def main(root: Path, operations: int, seed: str, table: str | None = None) -> int:
+def main(task: Task) -> int:
     """Fork the processes, and return how many of them failed."""
-    (root / "history").mkdir(parents=True)
-    children = [_forked(root, number, operations, seed, table) for number in range(PROCESSES)]
+    (task.root / "history").mkdir(parents=True)
+    start = Start()
+    children = [_forked(task, number, start) for number in range(PROCESSES)]
+    start.give()
     return sum(os.waitpid(child, 0)[1] != 0 for child in children)
 
 
-def _forked(root: Path, number: int, operations: int, seed: str, table: str | None) -> int:
+def _forked(task: Task, number: int, start: Start) -> int:
     child = os.fork()
     if child:
         return child
     try:
-        asyncio.run(act(root, number, operations, seed, table))
+        asyncio.run(act(task, number, start))
     except BaseException:  # noqa: BLE001  # the process ends here, whatever it was
         traceback.print_exc()
         os._exit(1)
@@ -167,4 +224,4 @@ def _forked(root: Path, number: int, operations: int, seed: str, table: str | No
 
 if __name__ == "__main__":
     place, operations, seed, *table = sys.argv[1:]
-    sys.exit(main(Path(place), int(operations), seed, " ".join(table) or None))
+    sys.exit(main(Task(Path(place), int(operations), seed, " ".join(table) or None)))

@@ -140,11 +140,14 @@ def _receipts(calls: Sequence[Call]) -> Iterator[str]:
 
 
 def _names(calls: Sequence[Call], records: Records) -> Iterator[str]:
-    """Check that a name has one winner, and that the winner has it."""
+    """Check that a name and an id have one winner, and that the winner has both."""
     winners: defaultdict[str, set[str]] = defaultdict(set)
     for call in calls:
         if call.what in {"create", "fork"} and call.is_answered:
             winners[call.asked["name"]].add(call.world)
+            world = records.worlds.get(call.world)
+            if world is not None and world.record.name != call.asked["name"]:
+                yield f"{call}: that world is called {world.record.name!r}"
         elif call.code == "name_taken" and call.asked["name"] not in records.names:
             yield f"{call}: nobody has that name"
     for name, worlds in winners.items():
@@ -153,19 +156,25 @@ def _names(calls: Sequence[Call], records: Records) -> Iterator[str]:
 
 
 def _epochs(calls: Sequence[Call]) -> Iterator[str]:
-    """Check I1: a tick is published once, and an epoch is of one process."""
+    """Check I1: a tick is published once, an epoch is of one process, and none comes back."""
     ticks: dict[tuple[str, int], Call] = {}
     processes: dict[tuple[str, int], str] = {}
+    by_world: defaultdict[str, list[Step]] = defaultdict(list)
     for call in calls:
-        if call.what != "tick" or not call.is_answered:
+        if call.what not in {"take", "tick"} or not call.is_answered:
             continue
-        tick, epoch = call.answer["tick"], call.answer["epoch"]
-        other = ticks.setdefault((call.world, tick), call)
-        if other is not call:
-            yield f"I1: {call}: {other} published it"
+        is_tick = call.what == "tick"
+        epoch = call.asked["epoch"] if is_tick else call.answer["epoch"]
+        step = Step(str(call), call.invoked_ns, call.returned_ns, ((epoch, epoch),))
+        by_world[call.world].append(step)
         holder = processes.setdefault((call.world, epoch), call.process)
         if holder != call.process:
             yield f"I1: {call}: epoch {epoch} is that of {holder}"
+        other = ticks.setdefault((call.world, call.answer["tick"]), call) if is_tick else call
+        if other is not call:
+            yield f"I1: {call}: {other} published it"
+    for world, steps in by_world.items():
+        yield from (f"I1: epochs of {world}: {each}" for each in misplaced(steps))
 
 
 def _pages(story: Story) -> Iterator[str]:

@@ -90,9 +90,15 @@ def _tick(call: Call, story: Story) -> Spans | None:
     told = call.answer
     manifest = story.world.manifests.get(told["tick"])
     found = None if manifest is None else (manifest.token, manifest.epoch)
-    if manifest is None or found != (told["token"], told["epoch"]):
+    if manifest is None or found != (told["token"], call.asked["epoch"]):
         raise Untrue(f"I1: its manifest says {found}")
     return ((manifest.seq, manifest.seq),)
+
+
+def _take(call: Call, story: Story) -> Spans | None:
+    if not call.is_answered:
+        return _refused(call, story)
+    return ((call.answer["seq"], call.answer["seq"]),)
 
 
 def _info(call: Call, story: Story) -> Spans | None:
@@ -155,6 +161,7 @@ PLACES: dict[str, Callable[[Call, Story], Spans | None]] = {
     "log": _log,
     "rows": _rows,
     "status": _status,
+    "take": _take,
     "tick": _tick,
 }
 

@@ -115,16 +115,17 @@ class Story:
     def fault(self, text: str) -> None:
         self.faults.append(f"{self.name}: {text}")
 
-    def set_fate(self, sequence: int, place: int, fate: Fate, why: str) -> None:
+    def set_fate(self, sequence: int, place: int, fate: Fate, why: str) -> bool:
         """Give an open command another fate; one that is settled keeps the one it has."""
         if sequence not in self.open:
             known = self.fates.get(sequence)
             found = "was never admitted" if known is None else f"is {known[-1][1]}"
             self.fault(f"I2: {why} at {place} says {fate} of sequence {sequence}, which {found}")
-            return
+            return False
         self.fates[sequence].append((place, fate))
         if not fate.is_open:
             self.open.discard(sequence)
+        return True
 
     def begin(self, sequence: int, place: int, fate: Fate) -> None:
         self.fates[sequence] = [(place, fate)]
@@ -263,11 +264,11 @@ class _Teller:
             fate = Fate(outcome.status, outcome.attempts, code)
             story.set_fate(sequence, place, fate, why)
         for sequence in members(manifest.settled):
-            if sequence not in said:
-                story.set_fate(sequence, place, APPLIED, why)
+            if sequence not in said and story.set_fate(sequence, place, APPLIED, why):
                 story.applied.append((manifest.tick, sequence))
         for sequence in members(manifest.cancelled):
-            if sequence in story.open or story.fates[sequence][-1][1] != CANCELLED:
+            known = story.fates.get(sequence, [(place, PENDING)])
+            if known[-1][1] != CANCELLED:
                 story.fault(f"I2: {why} drops sequence {sequence}, which nobody cancelled")
 
     def _check_head(self, digest: str) -> None:

@@ -44,10 +44,12 @@ class Telling:
         return self.tell("admit", answer, batch=batch, content=content or batch, **more)
 
     def tick(self, process: str = "ticker", **more: Any) -> Call:
-        """Publish a tick, and tell it."""
+        """Take the fence, publish a tick, and tell both."""
+        head = self.world.head
         manifest = self.world.tick(**more).manifest
-        answer = {"tick": manifest.tick, "token": manifest.token, "epoch": manifest.epoch}
-        return self.tell("tick", answer, process=process)
+        self.tell("take", {"epoch": manifest.epoch, "seq": head.seq}, process=process)
+        answer = {"tick": manifest.tick, "token": manifest.token}
+        return self.tell("tick", answer, process=process, epoch=manifest.epoch)
 
     def status(self, command: str) -> Call:
         told = self.world.status(command)

@@ -31,7 +31,8 @@ FEW = settings(
 )
 
 
-MANY = settings(FEW, max_examples=300, stateful_step_count=60)
+MANY = settings(FEW, max_examples=150, stateful_step_count=60, derandomize=False, print_blob=True)
+"""Other histories each time, or those of `--hypothesis-seed`."""
 
 CALLER = Caller("ann", "gateway", Allowance(units=20, window_ms=60_000))
 

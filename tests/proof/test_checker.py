@@ -100,22 +100,39 @@ def test_two_winners_of_one_name_are_noticed():
     assert f"name 'harbour' was given to ['{NAME}', 'x']" in told.faults()
 
 
+def test_two_winners_of_one_id_are_noticed():
+    told = story()
+    told.calls.append(replace(told.calls[0], process="b", asked={"world": NAME, "name": "mine"}))
+
+    assert "that world is called 'harbour'" in told.faults()
+
+
 def test_two_winners_of_one_tick_are_noticed():
     told = story()
     won = told.tick()
-    told.tell("tick", {**won.answer, "token": "another"}, process="rival")
+    told.tell("tick", {**won.answer, "token": "another"}, process="rival", **won.asked)
 
     assert "I1" in told.faults()
 
 
 def test_one_epoch_of_two_processes_is_noticed():
     told = story()
-    won = told.tick()
     told.tick()
+    epoch = told.calls[-1].asked["epoch"]
     told.calls[-1] = replace(told.calls[-1], process="rival")
-    told.calls[-1].answer["epoch"] = won.answer["epoch"]
 
-    assert f"epoch {won.answer['epoch']} is that of ticker" in told.faults()
+    assert f"epoch {epoch} is that of ticker" in told.faults()
+
+
+def test_a_tick_under_an_epoch_that_is_past_is_noticed():
+    told = story()
+    told.tick()
+    newer = told.calls[-1].asked["epoch"] + 1
+    assert told.faults() == ""
+    taken = {"epoch": newer, "seq": told.world.head.seq - 1}
+    told.calls.insert(-1, replace(told.calls[-2], process="rival", number=99, answer=taken))
+
+    assert "I1: epochs of" in told.faults()
 
 
 def test_a_command_that_is_settled_twice_is_noticed():

@@ -13,7 +13,7 @@ from tests.proof.actors import PROCESSES
 from tests.proof.checker import Checked, check
 from tests.proof.history import Call, Recorder, read_history
 from tests.proof.witness import Witness, opened, records_at_the_end
-from tests.support.ministack import account
+from tests.support.ministack import fresh_account
 from tests.support.stores import TABLE, dynamodb_client
 
 from perdure.authority.dynamodb_wire import table_definition
@@ -77,7 +77,11 @@ def check_histories(root: Path, operations: int, seed: str, *table: str) -> None
     assert len({call.process for call in calls}) == PROCESSES + 1
     answered = {call.what for call in calls if call.is_answered}
     assert answered >= {"admit", "create", "destroy", "fork", "info", "rows", "status", "tick"}
-    assert {call.code for call in calls} >= {"name_taken", "world_destroyed"}
+    assert {call.code for call in calls} >= {
+        "conflict",
+        "name_taken",
+        "world_destroyed",
+    }
 
 
 def test_what_eight_processes_on_one_file_were_told_can_all_be_true(tmp_path):
@@ -93,7 +97,7 @@ def test_what_eight_processes_were_told_for_long_can_all_be_true(tmp_path, seed)
 @pytest.mark.cloud
 @pytest.mark.slow
 def test_what_eight_processes_on_one_table_were_told_can_all_be_true(aws, tmp_path):
-    owner = account(591)
+    owner = fresh_account()
     client = dynamodb_client(aws, owner, threads=1)
     client.create_table(**table_definition(TABLE))
     client.close()

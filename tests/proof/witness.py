@@ -42,7 +42,7 @@ from perdure.runtime.storage import Storage
 from perdure.runtime.tick import Means, Ticker
 from perdure.runtime.worlds import Worlds
 
-LEASE_MS = 2_000
+LEASE_MS = 500
 """How long a writer that died, or sleeps, stands in the way of the next."""
 
 LOG_PAGE = 200
@@ -139,9 +139,15 @@ class Witness:
             "cancel_all", asked, work, lambda done: {"cancelled_below": done.cancelled_below}
         )
 
-    async def tick(self, world: str) -> Any:
-        """Publish one tick under a fence of its own."""
-        return await self._recorder.call("tick", {"world": world}, self._ticked(world), _tick)
+    async def take(self, world: str) -> Grip | None:
+        """Take the fence of a world."""
+        work = self._storage.ticker.take(self._storage.worlds.ref(world))
+        return await self._recorder.call("take", {"world": world}, work, _grip)
+
+    async def tick(self, world: str, grip: Grip) -> Any:
+        """Publish one tick under a fence that was taken, and let the fence go."""
+        asked = {"world": world, "epoch": grip.epoch}
+        return await self._recorder.call("tick", asked, self._ticked(world, grip), _tick)
 
     async def destroy(self, world: str) -> Any:
         ticker, ref = self._storage.ticker, self._storage.worlds.ref(world)
@@ -172,14 +178,13 @@ class Witness:
         work = self._storage.reader.query(WorldId(world), [Position], ticks=Tick(tick))
         return await self._recorder.call("rows", asked, work, _rows)
 
-    async def _ticked(self, world: str) -> tuple[TickReport, Grip]:
+    async def _ticked(self, world: str, grip: Grip) -> TickReport:
         ticker, ref = self._storage.ticker, self._storage.worlds.ref(world)
-        grip = await ticker.take(ref)
         try:
             report, grip = await ticker.tick(ref, grip)
         finally:
             await released(ticker, ref, grip)
-        return report, grip
+        return report
 
 
 def _status(told: CommandStatus) -> dict[str, Any]:
@@ -191,9 +196,12 @@ def _status(told: CommandStatus) -> dict[str, Any]:
     }
 
 
-def _tick(told: tuple[TickReport, Grip]) -> dict[str, Any]:
-    report, grip = told
-    return {"tick": report.tick, "token": report.token, "epoch": grip.epoch}
+def _grip(told: Grip) -> dict[str, Any]:
+    return {"epoch": told.epoch, "seq": told.head.seq}
+
+
+def _tick(told: TickReport) -> dict[str, Any]:
+    return {"tick": told.tick, "token": told.token}
 
 
 def _info(told: WorldInfo) -> dict[str, Any]:

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from tests.support.lifecycle import DyingStore, opening_on
 
-from perdure.api.settings import local
-from perdure.api.wiring import made, opened_worlds
 from perdure.authority.engine import Authority
 from perdure.authority.memory import Crashed
 from perdure.kernel.create import CreateWorld
@@ -30,37 +24,6 @@ RACES = [
     ("harbour-{}", "w", "conflict"),
 ]
 """The name and the id that each racer asks for, and what the losers are told."""
-
-
-@pytest.mark.parametrize(("name", "world", "told"), RACES, ids=["one name", "one id"])
-def test_processes_create_one_world_and_seven_are_refused(tmp_path, name, world, told):
-    made(local(tmp_path / "root"))
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.support.racer", tmp_path / "root", *asked],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-        for asked in ((name.format(n), world.format(n)) for n in range(RACERS))
-    ]
-
-    for racer in racers:
-        assert racer.stdout.readline() == "ready\n"
-    for racer in racers:
-        racer.stdin.write("go\n")
-        racer.stdin.flush()
-    answers = Counter(racer.communicate(timeout=60)[0].strip() for racer in racers)
-
-    assert answers == {"created": 1, told: RACERS - 1}
-    assert len(asyncio.run(_worlds(tmp_path / "root"))) == 1
-
-
-async def _worlds(root: Path):
-    async with opened_worlds(local(root)) as (_, worlds):
-        found, _ = await worlds.discover(show="all")
-        return found
 
 
 @pytest.mark.cloud
