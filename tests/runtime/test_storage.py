@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +12,8 @@ import pytest
 
 import perdure
 from perdure import App, Component, Despawn, Spawn
+from perdure.api.settings import local
+from perdure.api.wiring import made
 from perdure.kernel.errors import Corrupt, NameTaken, NotPublished
 from perdure.kernel.ids import Tick
 from perdure.kernel.places import manifest_sort, manifests_partition
@@ -115,3 +118,19 @@ async def test_a_world_is_resumed_by_the_next_process_and_ended_by_the_one_after
 
     assert (ran.ticks, rows["position__x"].to_pylist()) == (1, [6.0])
     assert (ended.info.status, again.info, told) == ("destroyed", ended.info, [("h", "harbour")])
+
+
+def test_who_opens_a_storage_beside_another_is_not_told_that_it_cannot_be_written(
+    tmp_path, monkeypatch
+):
+    touch = Path.touch
+
+    def touched_beside_a_rival(path, **options):
+        touch(path, **options)
+        path.unlink()  # the rival had touched it, too
+
+    monkeypatch.setattr(Path, "touch", touched_beside_a_rival)
+
+    chosen = made(local(tmp_path))
+
+    assert chosen.root == tmp_path

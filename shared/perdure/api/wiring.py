@@ -134,7 +134,7 @@ def made(chosen: Settings) -> Settings:
         directory.mkdir(exist_ok=True, parents=not chosen.is_local)
         marker = directory / ".perdure-can-write"
         marker.touch()
-        marker.unlink()
+        marker.unlink(missing_ok=True)  # another who opens it may have been there
     except OSError as error:
         raise StoreUnavailable(
             expected=f"a directory {chosen.root if chosen.is_local else directory} that can be written",
