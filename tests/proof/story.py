@@ -206,9 +206,9 @@ class _Teller:
         story.batches = dict(source.batches)
         story.tokens = {at: token for at, token in source.tokens.items() if at <= last}
         story.applied = [each for each in source.applied if each[0] in story.tokens]
-        taken = {name: s for name, s in source.sequences.items() if s < facts["next_sequence"]}
-        story.sequences = dict(taken)
-        for sequence in taken.values():
+        below = facts["next_sequence"]
+        story.sequences = {name: s for name, s in source.sequences.items() if s < below}
+        for sequence in [each for each in source.fates if each < below]:
             fate = source.fate_at(sequence, facts["source_seq"])
             if fate.is_open and facts["pending"] == "drop":
                 fate = CANCELLED
