@@ -31,7 +31,7 @@ FEW = settings(
 )
 
 
-MANY = settings(FEW, max_examples=150, stateful_step_count=60, derandomize=False, print_blob=True)
+MANY = settings(FEW, max_examples=60, stateful_step_count=60, derandomize=False, print_blob=True)
 """Other histories each time, or those of `--hypothesis-seed`."""
 
 CALLER = Caller("ann", "gateway", Allowance(units=20, window_ms=60_000))

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.proof.actors import PROCESSES
-from tests.proof.checker import Checked, check
-from tests.proof.history import Call, Recorder, read_history
-from tests.proof.witness import Witness, opened, records_at_the_end
+from tests.proof.looking import looked_at
 from tests.support.ministack import fresh_account
 from tests.support.stores import TABLE, dynamodb_client
 
@@ -36,35 +34,6 @@ def acted(root: Path, operations: int, seed: str, *table: str) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stderr[-4_000:]
-
-
-async def looked_at(root: Path, table: str | None = None) -> tuple[list[Call], Checked]:
-    """Ask for everything once more, when all is quiet, and check what everybody was told."""
-    written = sorted((root / "history").iterdir())
-    calls = read_history(written)
-    recorder = Recorder(root / "history" / "last", "last")
-    async with opened(root, table) as storage:
-        witness, records = Witness(storage, recorder), await records_at_the_end(storage)
-        for world in records.worlds.values():
-            name = world.record.world
-            await witness.info(name)
-            for tick in range(world.head.published + 1):
-                await witness.rows(name, tick)
-        for world, command in sorted(acknowledged(calls)):
-            await witness.status(world, command)
-    recorder.close()
-    calls = read_history([*written, root / "history" / "last"])
-    return calls, check(calls, records)
-
-
-def acknowledged(calls: list[Call]) -> set[tuple[str, str]]:
-    """Return (world, command) of everything that somebody was told is admitted."""
-    return {
-        (call.world, receipt[0])
-        for call in calls
-        if call.what == "admit" and call.is_answered
-        for receipt in call.answer["receipts"]
-    }
 
 
 def check_histories(root: Path, operations: int, seed: str, *table: str) -> None:
