@@ -214,15 +214,27 @@ def thrice(dynamodb: OpenerOf) -> Iterator[Thrice]:
 
 @contextlib.contextmanager
 def new_tables(address: str | None) -> Iterator[OpenerOf]:
-    """Yield an opener of a table of its own each time, at an address or in this process."""
+    """Yield an opener of a table of its own each time, at an address or in this process.
+
+    Tokens are the same each time, and remembered by account: over HTTP each table has its own.
+    """
     names = count(1)
-    with contextlib.nullcontext() if address else mock_aws():
-        client = dynamodb_client(address, fresh_account(), threads=2)
+    with contextlib.ExitStack() as opened:
+        if address is None:
+            opened.enter_context(mock_aws())
+        shared = opened.enter_context(_client(address))
 
         async def open_one() -> Store:
+            client = shared if address is None else opened.enter_context(_client(address))
             name = f"{TABLE}-{next(names)}"
             client.create_table(**table_definition(name))
             return DynamoStore(client, name, threads=2, pause=_no_pause)
 
         yield lambda: closing(open_one)
-        client.close()
+
+
+@contextlib.contextmanager
+def _client(address: str | None) -> Iterator[Any]:
+    client = dynamodb_client(address, fresh_account(), threads=2)
+    yield client
+    client.close()
