@@ -10,31 +10,35 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 from tests.bench.figures import Figure, Sample
+from tests.bench.run import Measured
 
 BEGIN = "<!-- figures: written by python -m tests.bench --write-docs -->"
 END = "<!-- end of figures -->"
 HEADINGS = ("figure", "unit", "median", "min … max", "floor", "ratio", "budget", "met")
 
-Figures = Mapping[str, list[Figure]]
-"""Figures by case."""
+Cases = Mapping[str, Measured]
+"""What was measured, by case."""
 
 
-def printed(figures: Figures, facts: Mapping[str, Any], console: Console) -> None:
+def printed(cases: Cases, facts: Mapping[str, Any], console: Console) -> None:
     """Print the table, with the machine below it."""
     table = Table(*HEADINGS)
     for column in table.columns[2:6]:
         column.justify = "right"
-    for case, held in figures.items():
+    for case, held in cases.items():
         table.add_section()
         table.add_row(f"[bold]{case}[/]")
-        for figure in held:
+        for figure in held.figures:
             table.add_row(*_cells(figure))
     console.print(table)
+    for case, held in cases.items():
+        for told in _told(held):
+            console.print(f"{case}: {told}", soft_wrap=True, markup=False, highlight=False)
     console.print(_machine(facts), soft_wrap=True)
 
 
 def spelled(
-    figures: Figures, facts: Mapping[str, Any], *, command: str, scale: str, at: datetime
+    cases: Cases, facts: Mapping[str, Any], *, command: str, scale: str, at: datetime
 ) -> dict[str, Any]:
     """Return the report as values for JSON."""
     return {
@@ -42,12 +46,14 @@ def spelled(
         "scale": scale,
         "at": at.isoformat(timespec="seconds"),
         "machine": dict(facts),
-        "cases": {case: [each.spelled() for each in held] for case, held in figures.items()},
+        "cases": {case: [each.spelled() for each in held.figures] for case, held in cases.items()},
+        "notes": {case: list(held.notes) for case, held in cases.items() if held.notes},
+        "use": {case: held.use.spelled() for case, held in cases.items() if held.use},
     }
 
 
 def write_docs(
-    page: Path, figures: Figures, facts: Mapping[str, Any], *, command: str, at: datetime
+    page: Path, cases: Cases, facts: Mapping[str, Any], *, command: str, at: datetime
 ) -> None:
     """Replace what stands between the markers of a page. Raises ValueError without them."""
     text = page.read_text(encoding="utf-8")
@@ -55,24 +61,35 @@ def write_docs(
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise ValueError(f"Expected the markers {BEGIN} and {END} in {page}; found one or none.")
-    held = "\n".join(_markdown(figures, facts, command=command, at=at))
+    held = "\n".join(_markdown(cases, facts, command=command, at=at))
     page.write_text(f"{before}{begin}\n\n{held}\n\n{end}{after}", encoding="utf-8")
 
 
 def _markdown(
-    figures: Figures, facts: Mapping[str, Any], *, command: str, at: datetime
+    cases: Cases, facts: Mapping[str, Any], *, command: str, at: datetime
 ) -> Iterator[str]:
     yield f"`{command}`, {at:%d %B %Y, %H:%M} UTC. {_machine(facts)}"
-    for case, held in figures.items():
+    for case, held in cases.items():
         yield ""
         yield f"**{case}**"
         yield ""
         yield f"| {' | '.join(HEADINGS)} |"
         yield "|---|---|--:|--:|--:|--:|---|---|"
-        for figure in held:
+        for figure in held.figures:
             yield f"| {' | '.join(_cells(figure))} |"
+        for told in _told(held):
+            yield ""
+            yield told
     yield ""
-    yield from _floors(each for held in figures.values() for each in held)
+    yield from _floors(each for held in cases.values() for each in held.figures)
+
+
+def _told(held: Measured) -> Iterator[str]:
+    """Spell what stands below the figures of a case, in sentences."""
+    yield from held.notes
+    if held.use is not None:
+        use = str(held.use)
+        yield f"{use[0].upper()}{use[1:]}."
 
 
 def _floors(figures: Iterable[Figure]) -> Iterator[str]:
