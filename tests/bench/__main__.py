@@ -8,6 +8,7 @@ import shlex
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -24,17 +25,20 @@ PAGE = ROOT / "docs" / "performance.md"
 def main(arguments: list[str] | None = None) -> int:
     """Measure and report. Figures are never judged by the exit code."""
     given = sys.argv[1:] if arguments is None else arguments
-    options = _parser().parse_args(given)
+    parser = _parser()
+    options = parser.parse_args(given)
+    if options.write_docs and options.quick:
+        parser.error("--quick only shows that measurements run: nothing of it is for the docs")
     names = chosen(options.only or (), options.skip or (), peers=options.peers)
     scale = QUICK if options.quick else FULL
     if options.days is not None:
         scale = replace(scale, month_days=options.days)
     command = shlex.join(["python", "-m", "tests.bench", *given])
     at = datetime.now(UTC)
-    with Console(stderr=True).status("measuring") as status:
-        cases, facts = measured(
-            names, scale, root=options.root, say=status.update, peers=options.peers
-        )
+    errors = Console(stderr=True)
+    with errors.status("measuring") as status:
+        say = status.update if errors.is_terminal else partial(errors.print, highlight=False)
+        cases, facts = measured(names, scale, root=options.root, say=say, peers=options.peers)
     report.printed(cases, facts, Console(width=None if sys.stdout.isatty() else WIDTH))
     if options.json is not None:
         values = report.spelled(cases, facts, command=command, scale=scale.name, at=at)

@@ -59,8 +59,8 @@ async def measure(bench: Bench) -> list[Figure]:
         return []
     bench.notes.append(
         f"Peer: {PACKAGE}, its two backends with all settings default. Its ledger of commands is SQLite in"
-        " WAL, synced in full, as ours. Its own code asks for no sync of rows, ours syncs each"
-        " segment and its directory. It has no public method for durable commands: they go"
+        " WAL, synced in full, as ours. Counted by strace, a tick syncs once on LanceDB"
+        " and five times on Iceberg, no file that holds rows; ours syncs each segment and its directory. It has no public method for durable commands: they go"
         " through the dispatcher that its HTTP routes use, without any caller's rights."
     )
     async with AsyncExitStack() as stack:

@@ -16,7 +16,6 @@ FACTS = {
     "cpus": 2,
     "cpu": "a processor",
     "system": "Linux",
-    "load_before": [0.1],
     "python": "3.11",
     "sqlite": "3.40",
     "sync_ms": 0.1,
@@ -69,8 +68,26 @@ def test_page_keeps_what_stands_around_the_figures(tmp_path):
     assert (
         text.count("| ticks | ms | 40 | 30 … 50 | 10 | 4.00 [3.00 … 5.00] | ≤ 2 times | no |") == 1
     )
-    assert "\nA note.\n" in text
-    assert "\nTook 3 s, load 0.10 before and 0.90 after, other processes took 0.05 CPUs.\n" in text
+    assert "\n- Floor: less.\n- A note.\n- Took 3 s, load 0.10 before and 0.90 after," in text
+
+
+def test_page_keeps_the_sections_of_cases_that_were_not_measured(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"{BEGIN}\n{END}\n", encoding="utf-8")
+
+    for case, command in (("month", "first"), ("admission", "second"), ("month", "third")):
+        write_docs(page, {case: Measured([SLOW])}, FACTS, command=command, at=AT)
+
+    text = page.read_text(encoding="utf-8")
+    assert [line for line in text.splitlines() if line.startswith("### ")] == [
+        "### admission",
+        "### month",
+    ]
+    assert [command in text for command in ("`first`", "`second`", "`third`")] == [
+        False,
+        True,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(("others_cpus", "is_told"), [(0.05, False), (1.5, True), (None, False)])
