@@ -159,10 +159,12 @@ async def put(load: Load) -> Told:
                 )
 
     began, cpu = time.perf_counter(), time.process_time()
-    await asyncio.gather(*map(caller, connections))
-    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-    for connection in connections:
-        connection.transport.close()
+    try:
+        await asyncio.gather(*map(caller, connections))
+    finally:
+        seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+        for connection in connections:
+            connection.transport.close()
     ordered = sorted(times)
     p50, p99 = statistics.median(ordered), ordered[int(len(ordered) * 0.99)]
     return Told(seconds, cpu, p50 * 1e3, p99 * 1e3, dict(statuses))
