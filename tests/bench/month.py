@@ -43,21 +43,14 @@ def _pace(run: dict[str, Any], days: int) -> list[Figure]:
     def rate(what: str, seconds: str) -> Sample:
         return Sample(tuple(day[what] / day[seconds] for day in held))
 
-    first, last = (Sample(tuple(day["hours_ms"][DAYTIME])) for day in (held[0], held[-1]))
     ticks = Sample(tuple(1_440 / day["tick_seconds"] for day in held))
     bare = Sample(tuple(1_440 / day["floor_seconds"] for day in held))
     return [
         Figure("ticks, day by day", "ticks/s", ticks, bare, "numpy compute, one Arrow file a tick"),
         Figure("commands in batches by the hour", "commands/s", rate("commands", "admit_seconds")),
         Figure("landing once a day", "rows/s", rate("landed_rows", "land_seconds")),
-        Figure(
-            f"a tick from 08:00 to 20:00, day {days}",
-            "ms",
-            last,
-            first,
-            "the same on day 1, hour by hour",
-            FLAT,
-        ),
+        _daytime(held, "hours_ms", f"a tick from 08:00 to 20:00, day {days}", FLAT),
+        _daytime(held, "hours_cpu_ms", f"CPU of a tick from 08:00 to 20:00, day {days}"),
         Figure(
             f"rows of a tick, day {days}",
             "rows",
@@ -66,6 +59,12 @@ def _pace(run: dict[str, Any], days: int) -> list[Figure]:
             "the same on day 1",
         ),
     ]
+
+
+def _daytime(held: list[Any], what: str, name: str, budget: Budget | None = None) -> Figure:
+    """Return a figure of the last day beside the first."""
+    last, first = (Sample(tuple(held[at][what][DAYTIME])) for at in (-1, 0))
+    return Figure(name, "ms", last, first, "the same on day 1, hour by hour", budget)
 
 
 def _held(run: dict[str, Any], look: dict[str, Any]) -> list[Figure]:

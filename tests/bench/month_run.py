@@ -9,6 +9,7 @@ import json
 import os
 import resource
 import sys
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -49,6 +50,8 @@ class Day:
     floor_seconds: float = 0.0
     hours_ms: tuple[float, ...] = ()
     """A tick's milliseconds, on average, hour by hour."""
+    hours_cpu_ms: tuple[float, ...] = ()
+    """The same of this process's CPU: other processes make ticks longer, and this hardly."""
     memory_mb: float = 0.0
     """The most this process has had in memory until then."""
 
@@ -136,12 +139,14 @@ async def _submitted(world: World, batch_id: str, commands: list[replay.Command]
 
 async def _day(storage: Storage, world: World, hours: _Hours, number: int) -> Day:
     day = Day()
-    means = []
+    means, means_cpu = [], []
     for hour in range(number * DAY // HOUR, (number + 1) * DAY // HOUR):
         with Watch() as admitting:
             day.commands += await hours.admit(world, hour)
+        cpu = time.process_time()
         with Watch() as ticking:
             ran = await world.run(to_tick=(hour + 1) * HOUR - 1)
+        means_cpu.append((time.process_time() - cpu) * 1e3 / HOUR)
         assert (ran.ticks, ran.rejected, ran.dead) == (HOUR, 0, 0), ran
         day.admit_seconds += admitting.seconds
         day.tick_seconds += ticking.seconds
@@ -150,7 +155,7 @@ async def _day(storage: Storage, world: World, hours: _Hours, number: int) -> Da
     with Watch() as landing:
         landed = await storage.land(WORLD)
     day.land_seconds, day.landed_rows = landing.seconds, landed.rows
-    day.hours_ms = tuple(means)
+    day.hours_ms, day.hours_cpu_ms = tuple(means), tuple(means_cpu)
     return day
 
 
