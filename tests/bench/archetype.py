@@ -53,7 +53,7 @@ async def measure(bench: Bench) -> list[Figure]:
     """Measure the like of both, round by round. Nothing without the peer."""
     try:
         bench.say("archetype, installing: this takes minutes")
-        python = await from_pypi("archetype", PACKAGE, minor_min=MINOR_MIN)
+        python = await from_pypi("archetype", minor_min=MINOR_MIN)
     except Missing as missing:
         bench.notes.append(f"{PACKAGE} is left out: {missing}.")
         return []

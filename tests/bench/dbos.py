@@ -58,7 +58,7 @@ async def measure(bench: Bench) -> list[Figure]:
     """Measure the same calls of both, round by round. Nothing without the peer."""
     try:
         bench.say("dbos, installing")
-        python = await from_pypi("dbos", PACKAGE)
+        python = await from_pypi("dbos")
     except Missing as missing:
         bench.notes.append(f"{PACKAGE} is left out: {missing}.")
         return []

@@ -229,8 +229,8 @@ async def _peer(
         bench.notes.append(f"Restate is left out: {missing}.")
         return None
     bench.notes.append(
-        f"Peer: {' and '.join(servers.RESTATE)} on Node, one node, all settings default but ports"
-        " and directory: its log is synced before it answers. It has no batches: what is held against"
+        f"Peer: {' and '.join(servers.RESTATE)} on Node, one node, all settings default but ports,"
+        " directory and telemetry, which is off: its log is synced before it answers. It has no batches: what is held against"
         " ours of 100 are its single calls."
     )
     return _Restate(server, worlds, admits)

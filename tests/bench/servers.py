@@ -99,7 +99,7 @@ async def restate(directory: Path) -> AsyncIterator[Server]:
         ingress, admin, node = _free_ports(3)
         config = place / "restate.toml"
         config.write_text(
-            f'base-dir = "{place}/data"\nbind-address = "127.0.0.1:{node}"\n'
+            f'disable-telemetry = true\nbase-dir = "{place}/data"\nbind-address = "127.0.0.1:{node}"\n'
             f'[ingress]\nbind-address = "127.0.0.1:{ingress}"\n'
             f'[admin]\nbind-address = "127.0.0.1:{admin}"\n',
             encoding="utf-8",

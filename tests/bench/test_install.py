@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
+from pathlib import Path
 
 import pytest
-from tests.bench import dbos
+from tests.bench import archetype, dbos
 from tests.bench.bench import QUICK, Bench
 from tests.bench.peers import install
 from tests.bench.peers.install import Missing
@@ -25,7 +25,7 @@ def test_npm_that_is_not_there_is_missing(monkeypatch):
 
 
 def test_a_package_that_cannot_be_installed_is_a_note_and_no_failure(monkeypatch, tmp_path):
-    async def failing(*_: str) -> SimpleNamespace:
+    async def failing(_: str) -> Path:
         raise Missing("`pip` ended with 1: no network")
 
     monkeypatch.setattr(dbos, "from_pypi", failing)
@@ -35,3 +35,13 @@ def test_a_package_that_cannot_be_installed_is_a_note_and_no_failure(monkeypatch
 
     assert figures == []
     assert bench.notes == ["dbos==3.4.0 is left out: `pip` ended with 1: no network."]
+
+
+@pytest.mark.parametrize(
+    ("name", "package"), [("dbos", dbos.PACKAGE), ("archetype", archetype.PACKAGE)]
+)
+def test_what_is_installed_is_the_version_that_is_named(name, package):
+    pins = (install.PINS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+
+    assert package in pins
+    assert all("==" in pin for pin in pins)

@@ -10,6 +10,7 @@ from pathlib import Path
 HOME = Path(__file__).parents[3] / ".bench-peers"
 """Beside the environments of this clone, and as little part of it as they are."""
 
+PINS = Path(__file__).parent
 DONE = "installed"
 MINOR_MAX = 20
 
@@ -19,25 +20,27 @@ class Missing(Exception):
 
 
 async def from_npm(name: str, *packages: str) -> Path:
-    """Return the directory of a peer from npm. Raises Missing."""
+    """Return the directory of a peer from npm; no script of a package is run. Raises Missing."""
     if shutil.which("npm") is None:
         raise Missing("npm is not on the path")
     home = HOME / name
     if not _is_there(home, packages):
         home.mkdir(parents=True, exist_ok=True)
-        await _ran("npm", "install", "--no-audit", "--no-fund", "--prefix", str(home), *packages)
+        options = ("--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(home))
+        await _ran("npm", "install", *options, *packages)
         _note(home, packages)
     return home
 
 
-async def from_pypi(name: str, *packages: str, minor_min: int = 11) -> Path:
-    """Return the Python of a peer's own environment. Raises Missing."""
-    home = HOME / name
+async def from_pypi(name: str, *, minor_min: int = 11) -> Path:
+    """Return the Python of a peer's own environment, pinned by a file here. Raises Missing."""
+    home, pins = HOME / name, PINS / f"{name}.txt"
+    packages = pins.read_text(encoding="utf-8").splitlines()
     if not _is_there(home, packages):
         shutil.rmtree(home, ignore_errors=True)
         home.parent.mkdir(parents=True, exist_ok=True)
         await _ran(await python(minor_min), "-m", "venv", str(home))
-        await _ran(str(home / "bin" / "pip"), "install", "--quiet", *packages)
+        await _ran(str(home / "bin" / "pip"), "install", "--quiet", "--no-deps", "-r", str(pins))
         _note(home, packages)
     return home / "bin" / "python"
 
