@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import signal
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,6 +25,8 @@ PAGE = ROOT / "docs" / "performance.md"
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure and report. Figures are never judged by the exit code."""
+    # A polite kill unwinds as Ctrl-C does: servers are stopped, and directories are gone.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     given = sys.argv[1:] if arguments is None else arguments
     parser = _parser()
     options = parser.parse_args(given)
