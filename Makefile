@@ -125,6 +125,7 @@ UV_FOR_LAMBDA = UV_PYTHON_DOWNLOADS=never UV_SYSTEM_CERTS=true $(BIN)/uv pip ins
 define code # folder of the function
 	cp -R shared/perdure shared/airspace functions/$(1)/app.py "$(ARTIFACTS_DIR)"
 	find "$(ARTIFACTS_DIR)" -type d -name __pycache__ -prune -exec rm -rf {} +
+	rm -f "$(ARTIFACTS_DIR)"/airspace/data/*.gz
 	rm -f "$(ARTIFACTS_DIR)"/.lock
 endef
 

@@ -97,6 +97,10 @@ class Scale:
     landed_rows: int
     """Rows of one of these ticks."""
     imports: int
+    month_days: int
+    """Days of the month that are replayed, from the first on."""
+    requests: int
+    """Requests of one round over HTTP with one caller; with many callers, five times as many."""
 
 
 FULL = Scale(
@@ -112,11 +116,13 @@ FULL = Scale(
     landed_ticks=1_500,
     landed_rows=100,
     imports=7,
+    month_days=31,
+    requests=1_000,
 )
 QUICK = Scale(
     name="quick",
     rounds=3,
-    commits=50,
+    commits=100,
     callers=8,
     worlds=10,
     batches=(100, 1_000),
@@ -126,16 +132,22 @@ QUICK = Scale(
     landed_ticks=100,
     landed_rows=100,
     imports=1,
+    month_days=1,
+    requests=40,
 )
 
 
 @dataclass
 class Bench:
-    """One run: its scale, its directory, and someone to tell what is going on."""
+    """One case: its scale, its directory, someone to tell what is going on, and what to note."""
 
     root: Path
     scale: Scale
     say: Callable[[str], None] = lambda _: None
+    peers: bool = False
+    """Whether other products are measured beside ours, which installs them."""
+    notes: list[str] = field(default_factory=list)
+    """What whoever reads the figures must know: settings of peers, what was left out and why."""
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,31 +10,37 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 from tests.bench.figures import Figure, Sample
+from tests.bench.run import CASES, Measured
 
 BEGIN = "<!-- figures: written by python -m tests.bench --write-docs -->"
 END = "<!-- end of figures -->"
+CASE_BEGIN = "<!-- case: "
+CASE_END = " -->"
 HEADINGS = ("figure", "unit", "median", "min … max", "floor", "ratio", "budget", "met")
 
-Figures = Mapping[str, list[Figure]]
-"""Figures by case."""
+Cases = Mapping[str, Measured]
+"""What was measured, by case."""
 
 
-def printed(figures: Figures, facts: Mapping[str, Any], console: Console) -> None:
+def printed(cases: Cases, facts: Mapping[str, Any], console: Console) -> None:
     """Print the table, with the machine below it."""
     table = Table(*HEADINGS)
     for column in table.columns[2:6]:
         column.justify = "right"
-    for case, held in figures.items():
+    for case, held in cases.items():
         table.add_section()
         table.add_row(f"[bold]{case}[/]")
-        for figure in held:
+        for figure in held.figures:
             table.add_row(*_cells(figure))
     console.print(table)
+    for case, held in cases.items():
+        for told in _told(held):
+            console.print(f"{case}: {told}", soft_wrap=True, markup=False, highlight=False)
     console.print(_machine(facts), soft_wrap=True)
 
 
 def spelled(
-    figures: Figures, facts: Mapping[str, Any], *, command: str, scale: str, at: datetime
+    cases: Cases, facts: Mapping[str, Any], *, command: str, scale: str, at: datetime
 ) -> dict[str, Any]:
     """Return the report as values for JSON."""
     return {
@@ -42,48 +48,65 @@ def spelled(
         "scale": scale,
         "at": at.isoformat(timespec="seconds"),
         "machine": dict(facts),
-        "cases": {case: [each.spelled() for each in held] for case, held in figures.items()},
+        "cases": {case: [each.spelled() for each in held.figures] for case, held in cases.items()},
+        "notes": {case: list(held.notes) for case, held in cases.items() if held.notes},
+        "use": {case: held.use.spelled() for case, held in cases.items() if held.use},
     }
 
 
 def write_docs(
-    page: Path, figures: Figures, facts: Mapping[str, Any], *, command: str, at: datetime
+    page: Path, cases: Cases, facts: Mapping[str, Any], *, command: str, at: datetime
 ) -> None:
-    """Replace what stands between the markers of a page. Raises ValueError without them."""
+    """Replace the sections of ``cases`` between the markers of a page; others stay as they are.
+
+    Each section says by which run it was made. Raises ValueError without the markers.
+    """
     text = page.read_text(encoding="utf-8")
     before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    held, end, after = rest.partition(END)
     if not (begin and end):
         raise ValueError(f"Expected the markers {BEGIN} and {END} in {page}; found one or none.")
-    held = "\n".join(_markdown(figures, facts, command=command, at=at))
-    page.write_text(f"{before}{begin}\n\n{held}\n\n{end}{after}", encoding="utf-8")
+    run = f"`{command}`, {at:%d %B %Y, %H:%M} UTC. {_machine(facts)}"
+    made = {case: "\n".join(_section(case, found, run)) for case, found in cases.items()}
+    sections = _sections(held) | made
+    ordered = [case for case in CASES if case in sections]
+    ordered += [case for case in sections if case not in CASES]
+    joined = "\n\n".join(sections[case] for case in ordered)
+    page.write_text(f"{before}{begin}\n\n{joined}\n\n{end}{after}", encoding="utf-8")
 
 
-def _markdown(
-    figures: Figures, facts: Mapping[str, Any], *, command: str, at: datetime
-) -> Iterator[str]:
-    yield f"`{command}`, {at:%d %B %Y, %H:%M} UTC. {_machine(facts)}"
-    for case, held in figures.items():
-        yield ""
-        yield f"**{case}**"
-        yield ""
+def _sections(held: str) -> dict[str, str]:
+    """Return the sections that a page holds, by case. What is before the first is let go."""
+    _, *parts = held.split(CASE_BEGIN)
+    found = {}
+    for part in parts:
+        case, _, text = part.partition(CASE_END)
+        found[case] = f"{CASE_BEGIN}{case}{CASE_END}{text}".strip()
+    return found
+
+
+def _section(case: str, held: Measured, run: str) -> Iterator[str]:
+    yield f"{CASE_BEGIN}{case}{CASE_END}"
+    yield ""
+    yield f"### {case}"
+    yield ""
+    if held.figures:
         yield f"| {' | '.join(HEADINGS)} |"
         yield "|---|---|--:|--:|--:|--:|---|---|"
-        for figure in held:
+        for figure in held.figures:
             yield f"| {' | '.join(_cells(figure))} |"
-    yield ""
-    yield from _floors(each for held in figures.values() for each in held)
+        yield ""
+    floors = dict.fromkeys(each.floor_name for each in held.figures if each.floor is not None)
+    for told in (*(f"Floor: {name}." for name in floors), *_told(held), run):
+        yield f"- {told}"
 
 
-def _floors(figures: Iterable[Figure]) -> Iterator[str]:
-    yield "What the floors are:"
-    yield ""
-    names: dict[str, list[str]] = {}
-    for figure in figures:
-        if figure.floor is not None:
-            names.setdefault(figure.floor_name, []).append(figure.name)
-    for name, held in names.items():
-        yield f"- {name}: for {'; '.join(held)}."
+def _told(held: Measured) -> Iterator[str]:
+    """Spell what stands below the figures of a case, in sentences."""
+    yield from held.notes
+    if held.use is not None:
+        use = str(held.use)
+        yield f"{use[0].upper()}{use[1:]}."
 
 
 def _cells(figure: Figure) -> tuple[str, ...]:
@@ -114,9 +137,8 @@ def _number(value: float) -> str:
 
 
 def _machine(facts: Mapping[str, Any]) -> str:
-    load = facts["load_before"][0]
     return (
         f"{facts['cpus']} CPUs ({facts['cpu']}), {facts['system']}, Python {facts['python']},"
         f" SQLite {facts['sqlite']}, a 4 KiB fdatasync takes {facts['sync_ms']} ms,"
-        f" load before the run {load}, commit {facts['commit']}."
+        f" commit {facts['commit']}."
     )

@@ -7,14 +7,15 @@ from datetime import UTC, datetime
 
 import pytest
 from tests.bench.figures import Budget, Figure, Sample
+from tests.bench.machine_use import Use
 from tests.bench.report import BEGIN, END, spelled, write_docs
+from tests.bench.run import CASES, PEERS, Measured, chosen
 
 AT = datetime(2013, 1, 1, tzinfo=UTC)
 FACTS = {
     "cpus": 2,
     "cpu": "a processor",
     "system": "Linux",
-    "load_before": [0.1],
     "python": "3.11",
     "sqlite": "3.40",
     "sync_ms": 0.1,
@@ -26,6 +27,7 @@ SLOW = Figure(
 FAST = Figure(
     "commands", "commands/s", Sample((9.0,)), budget=Budget(5, of="figure", at_least=True)
 )
+QUIET = Use(seconds=3.0, load_before=0.1, load_after=0.9, others_cpus=0.05)
 
 
 def test_ratio_is_taken_round_by_round():
@@ -44,7 +46,7 @@ def test_figure_without_a_budget_is_not_judged():
 
 
 def test_report_is_json():
-    values = spelled({"case": [SLOW]}, FACTS, command="it", scale="full", at=AT)
+    values = spelled({"case": Measured([SLOW])}, FACTS, command="it", scale="full", at=AT)
 
     (figure,) = json.loads(json.dumps(values))["cases"]["case"]
     assert (figure["median"], figure["ratio"]["median"], figure["is_met"]) == (40.0, 4.0, False)
@@ -55,7 +57,9 @@ def test_page_keeps_what_stands_around_the_figures(tmp_path):
     page.write_text(f"above\n{BEGIN}\nold figures\n{END}\nbelow\n", encoding="utf-8")
 
     for _ in range(2):
-        write_docs(page, {"case": [SLOW, FAST]}, FACTS, command="it", at=AT)
+        write_docs(
+            page, {"case": Measured([SLOW, FAST], ("A note.",), QUIET)}, FACTS, command="it", at=AT
+        )
 
     text = page.read_text(encoding="utf-8")
     assert text.startswith(f"above\n{BEGIN}\n")
@@ -64,6 +68,48 @@ def test_page_keeps_what_stands_around_the_figures(tmp_path):
     assert (
         text.count("| ticks | ms | 40 | 30 … 50 | 10 | 4.00 [3.00 … 5.00] | ≤ 2 times | no |") == 1
     )
+    assert "\n- Floor: less.\n- A note.\n- Took 3 s, load 0.10 before and 0.90 after," in text
+
+
+def test_page_keeps_the_sections_of_cases_that_were_not_measured(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"{BEGIN}\n{END}\n", encoding="utf-8")
+
+    for case, command in (("month", "first"), ("admission", "second"), ("month", "third")):
+        write_docs(page, {case: Measured([SLOW])}, FACTS, command=command, at=AT)
+
+    text = page.read_text(encoding="utf-8")
+    assert [line for line in text.splitlines() if line.startswith("### ")] == [
+        "### admission",
+        "### month",
+    ]
+    assert [command in text for command in ("`first`", "`second`", "`third`")] == [
+        False,
+        True,
+        True,
+    ]
+
+
+@pytest.mark.parametrize(("others_cpus", "is_told"), [(0.05, False), (1.5, True), (None, False)])
+def test_figures_of_a_busy_machine_are_told_as_such(others_cpus, is_told):
+    use = Use(seconds=3.0, load_before=0.1, load_after=0.9, others_cpus=others_cpus)
+
+    assert ("busy machine" in str(use)) is use.is_busy is is_told
+
+
+@pytest.mark.parametrize(
+    ("only", "skip", "peers", "expected"),
+    [
+        ((), (), False, set(CASES) - PEERS),
+        ((), (), True, set(CASES)),
+        ((), ("month",), False, set(CASES) - PEERS - {"month"}),
+        (("month",), (), False, {"month"}),
+        (("dbos",), (), False, {"dbos"}),
+        (("month", "http"), ("http",), True, {"month"}),
+    ],
+)
+def test_a_run_is_all_cases_or_those_asked_for(only, skip, peers, expected):
+    assert set(chosen(only, skip, peers=peers)) == expected
 
 
 def test_page_without_markers_is_left_alone(tmp_path):

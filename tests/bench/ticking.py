@@ -36,7 +36,7 @@ async def measure(bench: Bench) -> list[Figure]:
 async def _of_entities(bench: Bench, directory: Path, entities: int) -> list[Figure]:
     async with opened(directory, moving_app()) as storage:
         bare = floors.BareTick(entities, directory / "floor.arrow")
-        moving = await _Moving.of(storage, entities)
+        moving = await Moving.of(storage, entities)
 
         async def floor() -> float:
             with Watch() as watch:
@@ -63,7 +63,7 @@ async def _of_entities(bench: Bench, directory: Path, entities: int) -> list[Fig
 
 
 @dataclass
-class _Moving:
+class Moving:
     """A world all of whose entities move, its state, and a writer that is warm."""
 
     storage: Storage
@@ -73,7 +73,7 @@ class _Moving:
     warm: Warm
 
     @classmethod
-    async def of(cls, storage: Storage, entities: int) -> _Moving:
+    async def of(cls, storage: Storage, entities: int) -> Moving:
         ticker = storage.ticker()
         ref = await storage.populated("w", entities, ticker)
         found = await storage.authority.execute(FindWorld(ref))
