@@ -6,10 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.emulator.harbour import Cargo, Position
+from tests.emulator.harbour import Cargo, Position, app
 
+import perdure
 from perdure.api.settings import NAMESPACE_DEFAULT, local, place, settings
-from perdure.api.wiring import catalog_path, run_id
+from perdure.api.wiring import catalog_path, made, run_id
+from perdure.api.wiring_lake import lake
 from perdure.kernel.component import table_id
 from perdure.kernel.errors import InvalidId, InvalidValue
 from perdure.kernel.ids import Instant, Token
@@ -113,6 +115,34 @@ def test_settings_are_read_back_from_what_they_spell(tmp_path):
     chosen = local(tmp_path / "ü %41", app="a:b", namespace="team")
 
     assert settings(chosen.environment()) == chosen
+
+
+def test_a_lease_is_what_the_environment_says_and_is_passed_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("PERDURE_LEASE", "2s")
+
+    chosen = local(tmp_path)
+
+    assert (chosen.lease_ms, settings(chosen.environment()).lease_ms) == (2_000, 2_000)
+    assert settings({"PERDURE_STORAGE": "file:///data"}).lease_ms is None
+
+
+@pytest.mark.parametrize("given", ["99ms", "16m", "2", "soon"])
+def test_a_lease_that_no_fence_can_have_is_refused(given):
+    with pytest.raises(InvalidValue):
+        settings({"PERDURE_STORAGE": "file:///data", "PERDURE_LEASE": given})
+
+
+async def test_writers_of_every_face_hold_their_fences_as_long_as_the_environment_says(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("PERDURE_LEASE", "2s")
+
+    async with lake(made(local(tmp_path, app="tests.emulator.harbour:app"))) as ports:
+        served = ports._ticker.lease_ms
+    async with perdure.open(tmp_path.as_uri(), app=app) as storage:
+        embedded = storage.ticker.lease_ms
+
+    assert (served, embedded) == (2_000, 2_000)
 
 
 def test_storages_that_differ_in_one_part_are_different_storages():

@@ -28,6 +28,7 @@ KNOWN: Final = frozenset(
         said.NAMESPACE,
         said.TABLE,
         said.TRIM,
+        said.LEASE,
         said.APP,
         said.CATALOGS,
         asked.TENANT,

@@ -14,6 +14,10 @@ from perdure.api.durations import milliseconds
 from perdure.kernel.canonical import canonical, digest
 from perdure.kernel.errors import InvalidValue
 from perdure.kernel.ids import StorageId, checked_id
+from perdure.kernel.limits import LEASE_MS_MAX
+
+LEASE_MS_MIN: Final = 100
+"""Shorter leases end while their holder waits for a disk: worlds would change hands all the time."""
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 
@@ -23,6 +27,7 @@ STORAGE: Final = "PERDURE_STORAGE"
 NAMESPACE: Final = "PERDURE_NAMESPACE"
 TABLE: Final = "PERDURE_TABLE"
 TRIM: Final = "PERDURE_TRIM"
+LEASE: Final = "PERDURE_LEASE"
 APP: Final = "PERDURE_APP"
 TICKS: Final = "PERDURE_TICKS"
 CATALOGS: Final = "PERDURE_CATALOG_DIR"
@@ -55,6 +60,10 @@ class Settings:
     app: str = APP_DEFAULT
     trim_ms: int | None = None
     """Age from which the schedule that lands lets go of what has landed; None for never."""
+
+    lease_ms: int | None = None
+    """How long others leave alone what a writer holds that was killed; None for what suits the
+    backend. In a deployment it may end before a function does: then its writer is overtaken."""
 
     ticks: str | None = None
     """URL of the queue of worlds that are due."""
@@ -136,6 +145,7 @@ class Settings:
             f"{ENDPOINT}_S3TABLES": self.s3tables_endpoint,
             TABLES: self.tables if self.is_in_table_bucket else None,
             TICKS: self.ticks,
+            LEASE: None if self.lease_ms is None else f"{self.lease_ms}ms",
             f"{ENDPOINT}_SQS": self.sqs_endpoint,
         }
         return {name: value for name, value in spelled.items() if value is not None}
@@ -148,7 +158,8 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
     the DynamoDB table that is the authority of the latter; without it, a file of this machine in
     ``PERDURE_CATALOG_DIR`` is. ``PERDURE_TABLES`` is the ARN of the S3 table bucket for the Iceberg
     tables of a bucket; without it they are in the Glue catalog, or in a file beside a local
-    authority. ``PERDURE_TICKS`` is the queue of worlds that are due. The AWS endpoint overrides
+    authority. ``PERDURE_TICKS`` is the queue of worlds that are due, ``PERDURE_LEASE`` how long
+    the next writer waits for one that was killed. The AWS endpoint overrides
     are AWS's own variables.
     Raises: InvalidValue, InvalidId.
     """
@@ -163,6 +174,7 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
         table=None if is_local else variables.get(TABLE) or None,
         app=variables.get(APP, APP_DEFAULT),
         trim_ms=milliseconds(variables[TRIM]) if variables.get(TRIM) else None,
+        lease_ms=_lease_ms(variables),
         dynamodb_endpoint=variables.get(f"{ENDPOINT}_DYNAMODB") or everywhere,
         s3_endpoint=variables.get(f"{ENDPOINT}_S3") or everywhere,
         glue_endpoint=variables.get(f"{ENDPOINT}_GLUE") or everywhere,
@@ -172,6 +184,19 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
         sqs_endpoint=variables.get(f"{ENDPOINT}_SQS") or everywhere,
         catalogs=variables.get(CATALOGS) or None,
     )
+
+
+def _lease_ms(variables: Mapping[str, str]) -> int | None:
+    """Read how long a lease is. Raises InvalidValue."""
+    given = variables.get(LEASE)
+    if not given:
+        return None
+    found = milliseconds(given)
+    if not LEASE_MS_MIN <= found <= LEASE_MS_MAX:
+        raise InvalidValue(
+            expected=f"{LEASE} from {LEASE_MS_MIN}ms to {LEASE_MS_MAX // 60_000}m", found=given
+        )
+    return found
 
 
 def _tables(named: str, namespace: str) -> str:
@@ -209,13 +234,14 @@ def _normal(uri: str) -> str:
 def local(root: Path, *, app: str | None = None, namespace: str | None = None) -> Settings:
     """Return the settings of a storage in a local directory; the rest from the environment.
 
-    Raises: InvalidId for a namespace that is no plain name.
+    Raises: InvalidId for a namespace that is no plain name; InvalidValue for a lease.
     """
     chosen = os.environ.get(NAMESPACE, NAMESPACE_DEFAULT) if namespace is None else namespace
     return Settings(
         uri=root.expanduser().resolve().as_uri(),
         namespace=checked_id(chosen, what=NAMESPACE),
         app=app or os.environ.get(APP, APP_DEFAULT),
+        lease_ms=_lease_ms(os.environ),
     )
 
 

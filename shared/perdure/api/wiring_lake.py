@@ -38,8 +38,8 @@ from perdure.runtime.configure import Configuring
 from perdure.runtime.dispatch import Due
 from perdure.runtime.history import History, HistoryAsked, HistoryPage
 from perdure.runtime.lag import lags
+from perdure.runtime.land import LEASE_MS, Landing
 from perdure.runtime.land import Landed as LandedRows
-from perdure.runtime.land import Landing
 from perdure.runtime.project import Projected, Projection
 from perdure.runtime.read import Reader
 from perdure.runtime.resume import resume
@@ -111,7 +111,8 @@ class LakePorts:
     def _ticker(self) -> Ticker:
         """The one writer of this process."""
         means = Means(self.authority, self.objects, self._app, system.now, system.new_token)
-        lease_ms = LEASE_MS_LOCAL if self.settings.backend == "sqlite" else LEASE_MS_CLOUD
+        suits = LEASE_MS_LOCAL if self.settings.backend == "sqlite" else LEASE_MS_CLOUD
+        lease_ms = self.settings.lease_ms or suits
         return MeasuredTicker(means, Holder(system.new_token()), lease_ms=lease_ms)
 
     def costs(self) -> Costs:
@@ -270,6 +271,7 @@ class LakePorts:
         rows, events = LandedRows(), Projected()
         held: FenceHeld | None = None
         storage, claim = self.settings.storage, partial(claim_of, self.objects)
+        lease_ms = self.settings.lease_ms or LEASE_MS
         if unlanded:
             landing = Landing(self.authority, self.objects, self.lake, storage, claim=claim)
             try:
@@ -277,6 +279,7 @@ class LakePorts:
                     unlanded,
                     holder=Holder(system.new_token()),
                     new_token=system.new_token,
+                    lease_ms=lease_ms,
                     go_on=lambda: system.now() + LAND_RESERVE_MS < until,
                 )
             except FenceHeld as error:
@@ -287,6 +290,7 @@ class LakePorts:
                 unread,
                 holder=Holder(system.new_token()),
                 new_token=system.new_token,
+                lease_ms=lease_ms,
                 go_on=lambda: system.now() + LAND_RESERVE_MS < until,
             )
         tell("rows_landed", rows.rows)

@@ -14,7 +14,7 @@ from perdure.authority import system
 from perdure.kernel.ids import Holder
 from perdure.lake.iceberg import Lake
 from perdure.runtime.app import App
-from perdure.runtime.land import Landing
+from perdure.runtime.land import LEASE_MS, Landing
 from perdure.runtime.read import Reader
 from perdure.runtime.storage import Storage
 from perdure.runtime.tick import Means, Ticker
@@ -39,7 +39,9 @@ async def opened(
             means = Means(authority, objects, app, system.now, system.new_token)
             yield Storage(
                 worlds=worlds,
-                ticker=Ticker(means, Holder(system.new_token())),
+                ticker=Ticker(
+                    means, Holder(system.new_token()), lease_ms=chosen.lease_ms or LEASE_MS
+                ),
                 reader=Reader(authority, objects, lake, chosen.storage, app.registry),
                 landing=Landing(
                     authority, objects, lake, chosen.storage, claim=partial(claim_of, objects)

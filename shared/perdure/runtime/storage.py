@@ -130,9 +130,13 @@ class Storage:
         """
         named = [WorldId(each) for each in world_ids]
         wanted = named or [info.world_id for info in await self.discover(show="all")]
-        holder = Holder(self.new_token())
-        landed = await self.landing.land(wanted, holder=holder, new_token=self.new_token)
-        told = await self.projection.project(wanted, holder=holder, new_token=self.new_token)
+        holder, new_token, lease_ms = Holder(self.new_token()), self.new_token, self.ticker.lease_ms
+        landed = await self.landing.land(
+            wanted, holder=holder, new_token=new_token, lease_ms=lease_ms
+        )
+        told = await self.projection.project(
+            wanted, holder=holder, new_token=new_token, lease_ms=lease_ms
+        )
         for _, error in (*landed.failed, *told.failed):
             raise error
         return landed
