@@ -8,6 +8,8 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, NoReturn, TypeVar
 
+from pyiceberg.catalog.sql import SqlCatalog
+
 from perdure.authority.memory import Crashed as Died
 from perdure.authority.store import Store
 from perdure.kernel.commit import Commit
@@ -167,7 +169,13 @@ class DyingAuthority:
 def dying_catalog(steps: Steps) -> type[LocalCatalog]:
     """Return a catalog of tables in which whatever changes it is a step."""
 
-    class DyingCatalog(LocalCatalog):
+    class Stepped(SqlCatalog):
+        """Beneath the guard: what it raises is what a driver would."""
+
+        def load_table(self, *arguments):
+            steps.check_alive()
+            return super().load_table(*arguments)
+
         def create_namespace(self, *arguments, **options):
             steps.check_alive()
             super().create_namespace(*arguments, **options)
@@ -179,5 +187,8 @@ def dying_catalog(steps: Steps) -> type[LocalCatalog]:
         def commit_table(self, *arguments):
             committed = super().commit_table
             return steps.take(lambda: committed(*arguments), "commit table")
+
+    class DyingCatalog(LocalCatalog, Stepped):
+        """The catalog of a process that dies."""
 
     return DyingCatalog
