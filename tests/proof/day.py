@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,9 +16,12 @@ from pydantic import field_validator
 from perdure import AddComponents, App, Component, Despawn, RemoveComponents, Spawn, Update
 from perdure.kernel import limits
 from perdure.kernel.errors import WorldDestroyed
-from perdure.kernel.ids import Instant, WorldId
+from perdure.kernel.ids import Holder, Instant, WorldId
 from perdure.lake.expire import expire
 from perdure.runtime import land
+from perdure.runtime.cold import Cold
+from perdure.runtime.inventory import Side
+from perdure.runtime.migrate import Mover
 from perdure.runtime.run import run_ticks
 from perdure.runtime.storage import Storage
 from perdure.runtime.trim import GRACE_MS, Trimming
@@ -88,6 +91,8 @@ class Told:
     """What the calls of one life were answered, without what may differ when made again."""
 
     answers: dict[str, Any] = field(default_factory=dict)
+    elsewhere: Callable[[], AbstractAsyncContextManager[Storage]] | None = None
+    """Opens the storage to which everything moves."""
 
     def submitted(self, sent: Any) -> None:
         receipts = [(each.command_id, each.sequence, each.entity_id) for each in sent.receipts]
@@ -219,7 +224,7 @@ async def keeping(storage: Storage, told: Told) -> None:
 
 
 async def ending(storage: Storage, told: Told) -> None:
-    """Create a world, configure it, and destroy it with a command still open."""
+    """Destroy a configured world with a command still open, and bring the day to rest."""
     try:
         short = await storage.create_world("short", world_id="short")
     except WorldDestroyed:
@@ -230,7 +235,36 @@ async def ending(storage: Storage, told: Told) -> None:
         await short.remove_processor("leak")
     done = await short.destroy()
     told.answers["short"] = done.info.status
+    day = await storage.world("day")
+    await day.cancel_all("night")
+    await ticked(storage, "day", TICKS_LATER)
     await storage.land()
+
+
+async def moving(storage: Storage, told: Told) -> None:
+    """Move the whole storage, and take the destination into use."""
+    assert told.elsewhere is not None
+    async with told.elsewhere() as destination:
+        mover = Mover(
+            _side(storage, "here"),
+            _side(destination, "there"),
+            "move",
+            storage.now,
+            look=partial(_cold(storage).seen, None),
+            look_cold=partial(_cold(destination).seen, Holder("mover")),
+        )
+        receipt = await mover.move()
+    told.answers["moved"] = sorted(receipt["worlds"])
+
+
+def _side(storage: Storage, uri: str) -> Side:
+    landing = storage.landing
+    described = {"uri": uri, "namespace": "main", "authority": "test"}
+    return Side(landing.authority, landing.storage, landing.objects, landing.lake, described)
+
+
+def _cold(storage: Storage) -> Cold:
+    return Cold(storage.worlds, storage.reader)
 
 
 Act = Callable[[Storage, Told], Awaitable[None]]
@@ -243,5 +277,6 @@ ACTS: dict[str, Act] = {
     "fork": forking,
     "trim": keeping,
     "destroy": ending,
+    "move": moving,
 }
 CORE = ("admission", "ticks", "landing")

@@ -39,6 +39,7 @@ class Ground(Protocol):
     """One storage, as it lies there while nobody works on it."""
 
     clock: Clock
+    storage: StorageId
 
     @property
     def root(self) -> Path:
@@ -86,19 +87,29 @@ class PaperGround:
     clock: Clock = field(default_factory=Clock)
     store: MemoryStore = field(default_factory=MemoryStore)
     objects: PaperObjects = field(default_factory=PaperObjects)
+    storage: StorageId = STORAGE
+    beyond: PaperGround | None = None
+    """Where the storage moves to."""
 
     async def opened(self) -> Store:
         return self.store.reopened()
 
+    def elsewhere(self) -> PaperGround:
+        """Return where the storage moves to; nothing is there before it does."""
+        if self.beyond is None:
+            root = self.root / "beyond"
+            root.mkdir()
+            self.beyond = PaperGround(root, self.clock, storage=StorageId("elsewhere"))
+        return self.beyond
+
     def copy(self, root: Path) -> PaperGround:
-        """Return the same once more, in another directory."""
+        """Return the same once more, in another directory. A storage that moved is not copied."""
+        assert self.beyond is None, "the move is the last act"
         shutil.copytree(self.root, root)
         held = MemoryStore()
         held._records.update(self.store._records)
         held._sorts.update({each: list(sorts) for each, sorts in self.store._sorts.items()})
-        clock = Clock()
-        clock.time = self.clock.time
-        return PaperGround(root, clock, held, PaperObjects(self.objects.held))
+        return PaperGround(root, _set(self.clock), held, PaperObjects(self.objects.held))
 
 
 @dataclass
@@ -107,6 +118,8 @@ class FileGround:
 
     root: Path
     clock: Clock = field(default_factory=Clock)
+    storage: StorageId = STORAGE
+    beyond: FileGround | None = None
 
     @property
     def objects(self) -> LocalObjects:
@@ -118,9 +131,21 @@ class FileGround:
     def copy(self, root: Path) -> FileGround:
         """Return the same once more, in another directory."""
         shutil.copytree(self.root, root)
-        clock = Clock()
-        clock.time = self.clock.time
-        return FileGround(root, clock)
+        return FileGround(root, _set(self.clock))
+
+    def elsewhere(self) -> FileGround:
+        """Return where the storage moves to; nothing is there before it does."""
+        if self.beyond is None:
+            root = self.root.with_name(f"{self.root.name} beyond")
+            root.mkdir(exist_ok=True)
+            self.beyond = FileGround(root, self.clock, StorageId("elsewhere"))
+        return self.beyond
+
+
+def _set(clock: Clock) -> Clock:
+    found = Clock()
+    found.time = clock.time
+    return found
 
 
 @contextlib.asynccontextmanager
@@ -142,15 +167,15 @@ async def alive(
         yield Storage(
             worlds=Worlds(
                 authority,
-                STORAGE,
+                ground.storage,
                 app.registry,
                 new_token=new_token,
                 new_run=runs(),
                 pause=no_pause,
             ),
             ticker=Ticker(means, Holder(f"{life}writer"), lease_ms=lease_ms, on_failure="continue"),
-            reader=Reader(authority, objects, lake, STORAGE, app.registry),
-            landing=Landing(authority, objects, lake, STORAGE),
+            reader=Reader(authority, objects, lake, ground.storage, app.registry),
+            landing=Landing(authority, objects, lake, ground.storage),
             now=now,
             new_token=new_token,
         )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from tests.proof.account import Account, account, differences
 from tests.proof.day import ACTS, Told, app
@@ -17,17 +18,19 @@ from tests.support.steps import Died, Steps, When
 
 from perdure.kernel.errors import Unavailable
 
-T = TypeVar("T")
+LEASE_MS = 600_000
+"""What is waited for after a death: the longest lease of all, that of a mover."""
 
-LEASE_MS = 60_000
 WHENS: tuple[When, ...] = ("before", "after", "lost")
 ANSWERED = frozenset({"commit", "put", "commit table", "create table"})
 """Steps whose answer can be lost, and matters."""
 
+MOVE = "move"
+
 
 @dataclass(frozen=True)
 class Death:
-    """One process that ended, and what came of it."""
+    """One process that ended, or heard nothing, and what came of it."""
 
     act: str
     kind: str
@@ -56,8 +59,11 @@ class Scene:
     act: str
     before: Any
     kinds: Sequence[str]
-    told: Told
+    answers: dict[str, Any]
     after: Account
+
+
+Dying = Callable[[Any, Scene, int, When], None]
 
 
 def rehearsed(ground: Any, directory: Path, last: str) -> Iterator[Scene]:
@@ -66,8 +72,8 @@ def rehearsed(ground: Any, directory: Path, last: str) -> Iterator[Scene]:
     for act in upto(last):
         before = ground.copy(directory / f"before {act}")
         steps = Steps()
-        asyncio.run(_lived(ground, (act,), told, steps))
-        yield Scene(act, before, steps.kinds, Told({**told.answers}), asyncio.run(_seen(ground)))
+        asyncio.run(lived(ground, (act,), told, steps))
+        yield Scene(act, before, steps.kinds, {**told.answers}, asyncio.run(_seen(ground, act)))
 
 
 def upto(last: str) -> list[str]:
@@ -76,35 +82,46 @@ def upto(last: str) -> list[str]:
     return names[: names.index(last) + 1]
 
 
-async def _lived(ground: Any, acts: Sequence[str], told: Told, steps: Steps) -> None:
-    async with alive(ground, app, steps, lease_ms=LEASE_MS) as storage:
+async def lived(ground: Any, acts: Sequence[str], told: Told, steps: Steps) -> None:
+    """Lead one life: play these acts, as far as it goes."""
+    if MOVE in acts:
+        told.elsewhere = partial(alive, ground.elsewhere(), app, steps)
+    async with alive(ground, app, steps) as storage:
         for act in acts:
             await ACTS[act](storage, told)
 
 
-async def _seen(ground: Any) -> Account:
+async def _seen(ground: Any, act: str) -> Account:
     async with alive(ground, app) as storage:
-        return await account(storage)
+        found = await account(storage)
+    if act == MOVE:
+        async with alive(ground.elsewhere(), app) as storage:
+            moved = await account(storage)
+        found |= {f"moved: {what}": told for what, told in moved.items()}
+    return found
 
 
 def resumed(ground: Any, scene: Scene) -> tuple[str, ...]:
-    """Let another process make every call of the day again, and tell what differs at its end."""
+    """Let another process make every call of the day again, and tell what differs at its end.
+
+    Of a storage that moves nothing more is asked than to move.
+    """
     ground.clock.advance(LEASE_MS)
-    told = Told()
-    asyncio.run(_lived(ground, upto(scene.act), told, Steps()))
-    return tuple(
-        [
-            *differences(scene.told.answers, told.answers),
-            *differences(scene.after, asyncio.run(_seen(ground))),
-        ]
+    told = Told({**scene.answers} if scene.act == MOVE else {})
+    acts = [MOVE] if scene.act == MOVE else upto(scene.act)
+    asyncio.run(lived(ground, acts, told, Steps()))
+    return (
+        *differences(scene.answers, told.answers),
+        *differences(scene.after, asyncio.run(_seen(ground, scene.act))),
     )
 
 
 def died(ground: Any, scene: Scene, number: int, when: When) -> None:
     """Play an act in a process that dies at one step, or hears nothing of it."""
     steps = Steps(number, when=when)
+    told = Told()
     try:
-        asyncio.run(_lived(ground, (scene.act,), Told(), steps))
+        asyncio.run(lived(ground, (scene.act,), told, steps))
     except Died:
         assert when != "lost"
     except Unavailable:
@@ -122,25 +139,26 @@ def chosen(scene: Scene, whens: Sequence[When]) -> Iterator[tuple[int, str, When
                 yield number, kind, when
 
 
-def played(
+def played(  # what a matrix is made of
     ground: Any,
     directory: Path,
     *,
     acts: Sequence[str] = tuple(ACTS),
     whens: Sequence[When] = WHENS,
-    dying: Callable[[Any, Scene, int, When], None] = died,
+    dying: Dying = died,
     say: Callable[[str], None] = lambda _: None,
 ) -> Matrix:
     """Kill a process at every step of ``acts``, and compare each end with the undisturbed one."""
     matrix = Matrix()
     for scene in rehearsed(ground, directory, acts[-1]):
-        matrix.steps[scene.act] = Counter(scene.kinds)
         if scene.act not in acts:
             continue
+        matrix.steps[scene.act] = Counter(scene.kinds)
         for number, kind, when in chosen(scene, whens):
             say(f"{scene.act}: {when} step {number} of {len(scene.kinds)}, a {kind}")
             place = directory / "killed"
-            again = scene.before.copy(place)
+            place.mkdir()
+            again = scene.before.copy(place / "ground")
             dying(again, scene, number, when)
             differs = resumed(again, scene)
             matrix.deaths.append(Death(scene.act, kind, number, when, differs))

@@ -1,0 +1,67 @@
+"""A ground in the cloud's stand-in: records in DynamoDB, objects in S3, tables in files."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+from tests.runtime.harness import Clock
+from tests.support.ministack import account
+from tests.support.stores import TABLE, dynamodb_client
+
+from perdure.authority.dynamodb import DynamoStore
+from perdure.authority.dynamodb_wire import table_definition
+from perdure.authority.store import Store
+from perdure.kernel.ids import StorageId
+from perdure.lake.s3 import S3Objects
+
+REGION = "eu-west-1"
+THREADS = 4
+
+_buckets = itertools.count(1)
+
+
+@dataclass
+class CloudGround:
+    """A table and a bucket of an account of its own. Nothing of it can be copied."""
+
+    root: Path
+    address: str
+    clock: Clock = field(default_factory=Clock)
+    storage: StorageId = field(default_factory=lambda: StorageId("storage"))
+    account: str = field(default_factory=account)
+
+    def __post_init__(self) -> None:
+        self._records = dynamodb_client(self.address, self.account, threads=THREADS)
+        self._records.create_table(**table_definition(TABLE))
+        self._files = boto3.client(
+            "s3",
+            REGION,
+            endpoint_url=self.address,
+            aws_access_key_id=self.account,
+            aws_secret_access_key="x",
+        )
+        self._bucket = f"killed-{self.account}-{next(_buckets)}"
+        self._files.create_bucket(
+            Bucket=self._bucket, CreateBucketConfiguration={"LocationConstraint": REGION}
+        )
+
+    @property
+    def objects(self) -> S3Objects:
+        return S3Objects(self._files, self._bucket)
+
+    async def opened(self) -> Store:
+        def pause(_: float) -> Any:
+            return asyncio.sleep(0)
+
+        return DynamoStore(self._records, TABLE, threads=THREADS, pause=pause)
+
+    def close(self) -> None:
+        self._records.close()
+        self._files.close()
+
+
