@@ -8,7 +8,7 @@ import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from tests.runtime.harness import Clock, no_pause, runs, tokens
 from tests.support.steps import SteppedObjects, SteppedStore, Steps, dying_catalog
@@ -40,6 +40,8 @@ class Ground(Protocol):
 
     clock: Clock
     storage: StorageId
+    is_bare: ClassVar[bool]
+    """Whether a copy has nothing on it."""
 
     @property
     def root(self) -> Path:
@@ -91,6 +93,8 @@ class PaperGround:
     beyond: PaperGround | None = None
     """Where the storage moves to."""
 
+    is_bare: ClassVar[bool] = False
+
     async def opened(self) -> Store:
         return self.store.reopened()
 
@@ -120,6 +124,7 @@ class FileGround:
     clock: Clock = field(default_factory=Clock)
     storage: StorageId = STORAGE
     beyond: FileGround | None = None
+    is_bare: ClassVar[bool] = False
 
     @property
     def objects(self) -> LocalObjects:

@@ -1,4 +1,4 @@
-"""A ground in the cloud's stand-in: records in DynamoDB, objects in S3, tables in files."""
+"""A ground in a stand-in for the cloud: records in DynamoDB, objects in S3, tables in files."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import boto3
 from tests.runtime.harness import Clock
-from tests.support.ministack import account
+from tests.support.ministack import fresh_account
 from tests.support.stores import TABLE, dynamodb_client
 
 from perdure.authority.dynamodb import DynamoStore
@@ -27,13 +27,14 @@ _buckets = itertools.count(1)
 
 @dataclass
 class CloudGround:
-    """A table and a bucket of an account of its own. Nothing of it can be copied."""
+    """A table and a bucket of an account of its own. What lies in them is not copied."""
 
     root: Path
     address: str
     clock: Clock = field(default_factory=Clock)
     storage: StorageId = field(default_factory=lambda: StorageId("storage"))
-    account: str = field(default_factory=account)
+    is_bare: ClassVar[bool] = True
+    account: str = field(default_factory=fresh_account)
 
     def __post_init__(self) -> None:
         self._records = dynamodb_client(self.address, self.account, threads=THREADS)
@@ -60,8 +61,9 @@ class CloudGround:
 
         return DynamoStore(self._records, TABLE, threads=THREADS, pause=pause)
 
-    def close(self) -> None:
-        self._records.close()
-        self._files.close()
+    def copy(self, root: Path) -> CloudGround:
+        """Return another one, on which nothing has happened yet."""
+        root.mkdir()
+        return CloudGround(root, self.address)
 
 

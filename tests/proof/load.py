@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import random
 import signal
@@ -18,6 +17,7 @@ from typing import Any
 
 from tests.emulator.deployment import key_of
 from tests.proof.asking import Asking
+from tests.proof.deaths import forked
 from tests.proof.working import landing, serving, settled, ticking
 
 SECONDS_MAX = 120
@@ -58,10 +58,8 @@ class Killed:
 class _Crew:
     """Processes by name, each begun again under the same name when it was killed."""
 
-    def __init__(self) -> None:
-        # Forked from one process that has imported everything: a new life costs no seconds.
-        self._context: ForkServerContext = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["tests.proof.working", "tests.proof.asking"])
+    def __init__(self, context: ForkServerContext) -> None:
+        self._context = context
         self._parts: dict[str, tuple[Callable[..., None], tuple[Any, ...]]] = {}
         self._living: dict[str, ForkServerProcess] = {}
 
@@ -114,11 +112,12 @@ def _alone(part: Callable[..., None], *arguments: Any) -> None:
 
 @contextlib.contextmanager
 def crew() -> Iterator[_Crew]:
-    found = _Crew()
-    try:
-        yield found
-    finally:
-        found.kill_all()
+    with forked() as context:
+        found = _Crew(context)
+        try:
+            yield found
+        finally:
+            found.kill_all()
 
 
 def free_port() -> int:

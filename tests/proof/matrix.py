@@ -82,6 +82,14 @@ def upto(last: str) -> list[str]:
     return names[: names.index(last) + 1]
 
 
+def begun(scene: Scene, root: Path) -> Any:
+    """Return a ground on which the day has come to an act."""
+    ground = scene.before.copy(root)
+    if ground.is_bare:
+        asyncio.run(lived(ground, upto(scene.act)[:-1], Told(), Steps()))
+    return ground
+
+
 async def lived(ground: Any, acts: Sequence[str], told: Told, steps: Steps) -> None:
     """Lead one life: play these acts, as far as it goes."""
     if MOVE in acts:
@@ -158,7 +166,7 @@ def played(  # what a matrix is made of
             say(f"{scene.act}: {when} step {number} of {len(scene.kinds)}, a {kind}")
             place = directory / "killed"
             place.mkdir()
-            again = scene.before.copy(place / "ground")
+            again = begun(scene, place / "ground")
             dying(again, scene, number, when)
             differs = resumed(again, scene)
             matrix.deaths.append(Death(scene.act, kind, number, when, differs))
