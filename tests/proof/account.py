@@ -16,7 +16,18 @@ from perdure.lake.audit import AUDIT_TABLE
 from perdure.runtime.storage import Storage, World
 
 DIFFERS = frozenset(
-    {"epoch", "token", "commit", "run", "run_id", "at", "holder", "digest", "event_id", "created_at"}
+    {
+        "epoch",
+        "token",
+        "commit",
+        "run",
+        "run_id",
+        "at",
+        "holder",
+        "digest",
+        "event_id",
+        "created_at",
+    }
     | {"manifest"}
 )
 """What names an attempt or a moment: another one after a death."""

@@ -52,7 +52,9 @@ class Asking:
         before = read_history([self.history]) if self.history.exists() else []
         recorder = Recorder(self.history, f"client{len(before)}")
         asked = {call.asked["batch"] for call in before if call.what == "admit"}
-        heard = {call.asked["batch"] for call in before if call.is_answered and "batch" in call.asked}
+        heard = {
+            call.asked["batch"] for call in before if call.is_answered and "batch" in call.asked
+        }
         first = 1 + max((int(batch[1:]) for batch in asked), default=0)
         numbers = itertools.count(first)
         limits = httpx.Limits(max_connections=self.callers)

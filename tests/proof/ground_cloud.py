@@ -65,5 +65,3 @@ class CloudGround:
         """Return another one, on which nothing has happened yet."""
         root.mkdir()
         return CloudGround(root, self.address)
-
-

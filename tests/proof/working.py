@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -44,10 +45,9 @@ async def _working(root: Path, work: Callable[[Any], Awaitable[Any]], seconds: f
     os.environ["PERDURE_LEASE"] = LEASE
     async with perdure.open(root.as_uri(), app=app) as storage:
         while True:
-            try:
+            # A rival has it, or the lease of a dead one has not run out.
+            with contextlib.suppress(NotFound, StaleWriter, Unavailable):
                 await work(storage)
-            except (NotFound, StaleWriter, Unavailable):
-                pass  # a rival has it, or the dead one's lease has not run out
             await asyncio.sleep(seconds)
 
 
@@ -55,10 +55,8 @@ async def _ticked(storage: Any) -> None:
     for each in WORLDS:
         world = await storage.world(each)
         info = await world.info()
-        try:
+        with contextlib.suppress(StaleWriter, Unavailable):
             await world.run(to_tick=info.next_tick + TICKS_AT_ONCE - 1)
-        except (StaleWriter, Unavailable):
-            continue
 
 
 def settled(root: Path) -> None:

@@ -6,10 +6,10 @@ import asyncio
 from collections import Counter
 
 import pytest
-from tests.support.lifecycle import DyingStore, opening_on
+from tests.support.lifecycle import opening_on
+from tests.support.steps import Died, SteppedStore, Steps
 
 from perdure.authority.engine import Authority
-from perdure.authority.memory import Crashed
 from perdure.kernel.create import CreateWorld
 from perdure.kernel.errors import NameTaken, NotFound, Refused
 from perdure.kernel.ids import RunId
@@ -53,10 +53,10 @@ async def test_writers_of_one_table_create_one_world_and_seven_are_refused(
 @pytest.mark.parametrize("after", [False, True])
 async def test_a_creation_whose_process_dies_is_whole_or_was_never_there(opening, after):
     async with opening() as h:
-        dying = Authority(DyingStore(h.store, 1, after=after), h.clock, h.new_token)
+        dying = Authority(SteppedStore(h.store, Steps(1, after=after)), h.clock, h.new_token)
         request = CreateWorld(h.worlds.ref("w"), "harbour", RunId("run"))
 
-        with pytest.raises(Crashed):
+        with pytest.raises(Died):
             await dying.execute(request)
         claim = name_key(h.worlds.ref("w").catalog, "harbour")
         claimed = (await h.authority.view(Reads(peeks=(claim,)))).peek(claim)

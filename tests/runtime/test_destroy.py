@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 from tests.runtime.harness import Place, fresh_app
-from tests.support.lifecycle import LEASE, DyingStore, Overwrite, ended, ending, kinds
+from tests.support.lifecycle import LEASE, Overwrite, ended, ending, kinds
+from tests.support.steps import Died, SteppedStore, Steps
 
 from perdure import Spawn
 from perdure.authority.engine import Authority
-from perdure.authority.memory import Crashed
 from perdure.kernel.errors import (
     ConsumerBehind,
     FenceHeld,
@@ -103,9 +103,9 @@ async def test_whoever_dies_at_any_commit_is_followed_by_one_who_ends_it(
     async with opening(app) as h:
         await h.worlds.create("harbour", world_id="w")
         await h.worlds.submit("w", [Spawn(Place(x=1, y=2))], batch_id="b")
-        dying = Authority(DyingStore(h.store, commit, after=after), h.clock, h.new_token)
+        dying = Authority(SteppedStore(h.store, Steps(commit, after=after)), h.clock, h.new_token)
 
-        with pytest.raises(Crashed):
+        with pytest.raises(Died):
             await ending(h, authority=dying)
         h.clock.advance(LEASE)
         done = await ending(h, holder="next", authority=h.rival_authority("next"))

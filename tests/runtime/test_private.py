@@ -9,18 +9,17 @@ from tests.runtime.harness import Place, fresh_app
 from tests.support.lifecycle import (
     LEASE,
     Beats,
-    DyingStore,
     GatedStore,
     ending,
     kinds,
     no_pause,
     private,
 )
+from tests.support.steps import Died, SteppedStore, Steps
 
 import perdure
 from perdure import App, Component, Spawn
 from perdure.authority.engine import Authority, Patience
-from perdure.authority.memory import Crashed
 from perdure.kernel.errors import (
     NameTaken,
     NotPermitted,
@@ -325,9 +324,9 @@ async def test_a_sweeper_that_dies_is_followed_by_another(opening, commit):
         block = private(h)
         await block.__aenter__()
         h.clock.advance(2 * LEASE)
-        dying = Authority(DyingStore(h.store, commit, after=True), h.clock, h.new_token)
+        dying = Authority(SteppedStore(h.store, Steps(commit, after=True)), h.clock, h.new_token)
 
-        with pytest.raises(Crashed):
+        with pytest.raises(Died):
             await h.due(h.ticker("first", authority=dying))
         h.clock.advance(2 * LEASE)
         await h.due(h.ticker("second", authority=h.rival_authority("s")))

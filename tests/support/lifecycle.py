@@ -13,7 +13,6 @@ from tests.runtime.harness import Clock, Harness, fresh_app
 from tests.support import stores
 
 from perdure import App
-from perdure.authority.memory import Crashed
 from perdure.kernel.caller import LOCAL
 from perdure.kernel.commit import Commit
 from perdure.kernel.view import Decision, Reads, View
@@ -43,29 +42,6 @@ def opening_on(kind: str, directory: Path, address: str | None = None) -> Openin
             yield h
 
     return opened
-
-
-class DyingStore:
-    """A process dies before or after one of its commits, and nothing of it runs from then on."""
-
-    def __init__(self, store: Any, at: int, *, after: bool) -> None:
-        self.inner, self.at, self.after = store, at, after
-        self.commits = 0
-
-    async def load(self, reads: Reads) -> View:
-        if self.commits >= self.at:
-            raise Crashed
-        return await self.inner.load(reads)
-
-    async def commit(self, commit: Commit) -> None:
-        self.commits += 1
-        if self.commits < self.at or (self.commits == self.at and self.after):
-            await self.inner.commit(commit)
-        if self.commits >= self.at:
-            raise Crashed
-
-    async def close(self) -> None:
-        """Leave the store open: it belongs to the others."""
 
 
 class GatedStore:

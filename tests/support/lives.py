@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
@@ -17,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.emulator.harbour import Position, app
-from tests.support.killed import KillingStore
+from tests.support.steps import SteppedObjects, SteppedStore, Steps, kill_9
 
 import perdure
 from perdure import Spawn
@@ -56,24 +54,6 @@ def say(*words: object) -> None:
     print(*words, flush=True)  # noqa: T201
 
 
-class KillingObjects:
-    """Kills its process at one of its deletions, before or after."""
-
-    def __init__(self, objects: Any, at: int, *, after: bool) -> None:
-        self._objects, self._at, self._after = objects, at, after
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._objects, name)
-
-    async def delete(self, name: str) -> None:
-        self._at -= 1
-        if not self._at and not self._after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        await self._objects.delete(name)
-        if not self._at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
 @contextlib.asynccontextmanager
 async def opened(root: Path, death: str = "") -> AsyncIterator[Storage]:
     """Open the storage with a writer of a short lease; it dies at ``<what>:<number>:<when>``."""
@@ -81,12 +61,10 @@ async def opened(root: Path, death: str = "") -> AsyncIterator[Storage]:
         means = storage.ticker.means
         if death:
             what, at, when = death.split(":")
-            if what == "commit":
-                authority: Any = means.authority
-                authority._store = KillingStore(authority._store, int(at), after=when == "after")
-            else:
-                killing = KillingObjects(means.objects, int(at), after=when == "after")
-                means = replace(means, objects=killing)
+            steps = Steps(int(at), after=when == "after", of=what, end=kill_9)
+            authority: Any = means.authority
+            authority._store = SteppedStore(authority._store, steps)
+            means = replace(means, objects=SteppedObjects(means.objects, steps))
         ticker = Ticker(means, Holder(storage.new_token()), lease_ms=LEASE_MS)
         yield replace(storage, ticker=ticker)
 

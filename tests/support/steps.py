@@ -43,11 +43,15 @@ class Steps:
         *,
         after: bool = False,
         when: When | None = None,
+        of: str | None = None,
         end: Callable[[], NoReturn] = die,
     ) -> None:
         self.kinds: list[str] = []
         """What each step was."""
+        self._of = of
+        """Only steps of this kind are counted to the last."""
         self._die_at = die_at
+        self._counted = 0
         self._when = when or ("after" if after else "before")
         self._end = end
         self._is_dead = False
@@ -69,7 +73,7 @@ class Steps:
         try:
             done = step()
         except Exception:
-            self._die_at = self.taken + 1
+            self._die_at = self._counted + 1
             raise
         return self._over(done)
 
@@ -80,7 +84,7 @@ class Steps:
         try:
             done = await step()
         except Exception:
-            self._die_at = self.taken + 1
+            self._die_at = self._counted + 1
             raise
         return self._over(done)
 
@@ -89,7 +93,9 @@ class Steps:
         with self._turn:
             self.check_alive()
             self.kinds.append(kind)
-            is_last = self.taken == self._die_at
+            is_counted = self._of in {None, kind}
+            self._counted += is_counted
+            is_last = is_counted and self._counted == self._die_at
         if is_last and self._when == "before":
             self._die()
         return is_last
