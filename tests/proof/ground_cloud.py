@@ -38,18 +38,24 @@ class CloudGround:
 
     def __post_init__(self) -> None:
         self._records = dynamodb_client(self.address, self.account, threads=THREADS)
-        self._records.create_table(**table_definition(TABLE))
+        # With a client that is patient: a busy stand-in takes its time to make a table.
+        making = boto3.client("dynamodb", REGION, endpoint_url=self.address, **self._credentials)
+        making.create_table(**table_definition(TABLE))
+        making.close()
         self._files = boto3.client(
             "s3",
             REGION,
             endpoint_url=self.address,
-            aws_access_key_id=self.account,
-            aws_secret_access_key="x",
+            **self._credentials,
         )
         self._bucket = f"killed-{self.account}-{next(_buckets)}"
         self._files.create_bucket(
             Bucket=self._bucket, CreateBucketConfiguration={"LocationConstraint": REGION}
         )
+
+    @property
+    def _credentials(self) -> dict[str, str]:
+        return {"aws_access_key_id": self.account, "aws_secret_access_key": "x"}
 
     @property
     def objects(self) -> S3Objects:
