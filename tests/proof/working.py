@@ -72,12 +72,12 @@ async def _settled(root: Path) -> None:
             while (await world.info()).pending_commands:
                 try:
                     await world.run(to_tick=(await world.info()).next_tick)
-                except Unavailable:
+                except (StaleWriter, Unavailable):
                     await asyncio.sleep(0.1)
         while True:
             try:
                 await storage.land()
-            except Unavailable:
+            except (StaleWriter, Unavailable):
                 await asyncio.sleep(0.1)
             else:
                 return
