@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -41,8 +42,13 @@ def without(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def counted(rows: Iterable[dict[str, Any]]) -> Counter[str]:
-    """Count rows by what they say."""
-    return Counter(repr(sorted(without(row).items())) for row in rows)
+    """Count rows by what they say; of an event of a world also what its detail says."""
+    return Counter(repr(sorted(without(_detailed(row)).items())) for row in rows)
+
+
+def _detailed(row: dict[str, Any]) -> dict[str, Any]:
+    detail = row.get("detail") or ""
+    return {**row, "detail": without(json.loads(detail))} if detail[:1] == "{" else row
 
 
 async def account(storage: Storage) -> Account:
