@@ -35,7 +35,7 @@ from perdure.runtime.archive import ArchivedStore, archived, bodies_of
 
 pytestmark = pytest.mark.proof
 STORAGE = StorageId("storage")
-EXAMPLES = 60
+EXAMPLES = 30
 EXAMPLES_SLOW = 2_000
 JUNK = st.binary(max_size=40) | st.sampled_from(BITS)
 TEXTS = st.text(max_size=40) | st.sampled_from([each.decode("latin-1") for each in BITS])
@@ -228,7 +228,7 @@ def test_item_of_dynamodb_that_changed_is_refused_or_read(name, value):
     assert dynamodb_wire.stored(good).version == Version(3, Token("t"))
 
 
-@quiet(200)
+@quiet(80)
 @given(text=TEXTS | st.binary(max_size=40).map(lambda raw: base64.urlsafe_b64encode(raw).decode()))
 def test_cursor_is_ours_or_refused(text):
     found = read_or_refused(lambda: resumed(text, scope="here"))
@@ -237,7 +237,7 @@ def test_cursor_is_ours_or_refused(text):
         assert cursor("here", found).rstrip("=") == text.rstrip("=")
 
 
-@quiet(200)
+@quiet(80)
 @given(after=st.text(max_size=20))
 def test_cursor_leads_back_to_its_place_and_to_no_other_question(after):
     text = cursor("here", after)
@@ -247,7 +247,7 @@ def test_cursor_leads_back_to_its_place_and_to_no_other_question(after):
         resumed(text, scope="there")
 
 
-@quiet(200)
+@quiet(80)
 @given(body=TEXTS | JSON | JSON.map(json.dumps))
 def test_message_is_ours_or_refused(body):
     found = read_or_refused(lambda: due_of(STORAGE, body))
@@ -255,7 +255,7 @@ def test_message_is_ours_or_refused(body):
     assert found is None or due_of(STORAGE, message_of(found).body) == found
 
 
-@quiet(200)
+@quiet(80)
 @given(body=JUNK | JSON.map(lambda each: json.dumps(each).encode()) | NUMBERS.map(b"%d".__mod__))
 def test_json_of_a_request_is_read_or_refused(body):
     found = read_or_refused(lambda: strict_json(body))
@@ -281,7 +281,7 @@ HTTP = http_event(
 )  # fmt: skip
 
 
-@quiet(300)
+@quiet(100)
 @given(data=st.data())
 def test_event_of_any_shape_is_told_what_it_lacks(data):
     event = data.draw(st.sampled_from((HTTP, SCHEDULED, {"Records": [{}]})))
