@@ -32,6 +32,10 @@ demo: ## Run one real day of air traffic, from HTTP to Iceberg
 bench: setup ## Measure, with BENCH="--quick" or other options; nothing fails on speed
 	@$(SOURCES) $(BIN)/python -m tests.bench $(BENCH)
 
+.PHONY: soak
+soak: setup ## Ask for everything for minutes, with SOAK="--minutes 10"; fails if anything is lost or grows
+	@$(SOURCES) $(BIN)/python -m tests.proof.soak $(SOAK)
+
 ##@ Checks (each is a test as well)
 
 .PHONY: check

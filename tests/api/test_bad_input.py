@@ -7,7 +7,9 @@ import json
 import pytest
 from tests.api.rig import spawn
 
+from perdure.api.problems import problem
 from perdure.kernel import limits
+from perdure.kernel.errors import InvalidValue
 
 HARBOUR = "/v1/worlds/harbour"
 COMMANDS = f"{HARBOUR}/commands"
@@ -282,3 +284,41 @@ def test_part_of_a_batch_that_is_no_object_is_told_in_the_same_words(call, comma
 
     assert reply.status == 400
     assert reply.body["expected"] == expected
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_body_in_another_encoding_is_refused_for_not_all_readers_guess_it(rig, call, encoding):
+    before = rig.snapshot()
+
+    reply = call("POST", "/v1/worlds", text='{"name":"quay"}'.encode(encoding))
+
+    assert (reply.status, reply.body["code"]) == (400, "invalid_json")
+    assert rig.snapshot() == before
+
+
+@pytest.mark.parametrize("name", ["\ud800", "x" * 1_000_000, "\x00", ""])
+@pytest.mark.parametrize("path", ["/v1/worlds", COMMANDS])
+def test_name_of_a_field_is_told_cut_and_printable(call, path, name):
+    good = {"name": "quay"} if path == "/v1/worlds" else batch(spawn())
+
+    reply = call("POST", path, {**good, name: 1})
+
+    assert reply.status == 400
+    assert reply.body["code"] in {"unknown_field", "invalid_value"}
+    assert len(json.dumps(reply.body)) < 1_000
+
+
+def test_refusal_of_megabytes_does_not_send_them_back():
+    error = InvalidValue(expected="x" * 7_000_000, found="\ud800" * 7_000_000)
+
+    answer = problem(error, is_inside=True)
+
+    assert answer.status == 400
+    assert len(answer.body) < 50_000
+
+
+@pytest.mark.parametrize("depth", range(800, 1_000, 9))
+def test_body_of_any_depth_is_refused(call, depth):
+    reply = call("POST", f"{HARBOUR}/fork", text='{"name":' + "[" * depth + "]" * depth + "}")
+
+    assert reply.status == 400

@@ -40,6 +40,10 @@ def test_document_is_valid_openapi_3_1(described):
     assert [*OpenAPIV31SpecValidator(described).iter_errors()] == []
 
 
+def test_document_is_made_once_in_a_process():
+    assert document() is document()
+
+
 def test_validator_sees_a_document_that_is_not(described):
     broken = {**described, "paths": {"/": {"get": {"responses": {"200": {}}}}}}
 

@@ -24,7 +24,8 @@ def promised_in(file):
 def test_every_row_names_a_test_that_exists():
     rows = named()
 
-    assert len(rows) == PAGE.read_text(encoding="utf-8").count("\n| ") - 1
+    _, _, section = PAGE.read_text(encoding="utf-8").partition("\n## Known defects")
+    assert len(rows) == section.partition("\n## ")[0].count("\n| ") - 1
     assert [(file, test) for file, test in rows if test not in promised_in(file)] == []
 
 

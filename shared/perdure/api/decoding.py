@@ -6,26 +6,32 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from perdure.kernel.errors import InvalidJson, InvalidValue, NotFinite, OutOfRange, fault
+from perdure.kernel.errors import (
+    InvalidJson,
+    InvalidValue,
+    NotFinite,
+    OutOfRange,
+    fault,
+    path_shown,
+    shown,
+)
 
 M = TypeVar("M", bound=BaseModel)
-
-SHOWN_CHARACTERS: Final = 80
 
 
 def strict_json(text: bytes) -> Any:
     """Read JSON of which no two readers make different things.
 
-    Raises: InvalidJson for what is no JSON, a key given twice in one object, and nesting
-    beyond what the reader can follow; NotFinite for NaN and infinities, which Python's reader
-    takes; OutOfRange.
+    Raises: InvalidJson for what is no JSON, other encodings than UTF-8 (Python's reader guesses
+    them), a key given twice in one object, and nesting beyond what the reader can follow;
+    NotFinite for NaN and infinities, which Python's reader takes; OutOfRange.
     """
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+        return json.loads(text.decode(), object_pairs_hook=_object, parse_constant=_constant)
     except json.JSONDecodeError as error:
         raise InvalidJson(
             expected="JSON", found=f"{error.msg.lower()} at character {error.pos}"
@@ -47,17 +53,8 @@ def typed(model: type[M], raw: Any, *, where: str) -> M:
         return model.model_validate(raw)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in (where, *first["loc"]))
+        place = f"{where}.{path_shown(first['loc'])}" if first["loc"] else where
         raise fault(first["type"], place, first["msg"], shown(first["input"])) from None
-
-
-def shown(value: Any) -> str:
-    """Return the representation of a value from outside, cut short."""
-    try:
-        text = repr(value)
-    except ValueError:
-        text = "an integer of thousands of digits"
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"
 
 
 def cursor(scope: str, after: str) -> str:

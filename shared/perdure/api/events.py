@@ -9,7 +9,8 @@ from perdure.kernel.errors import MalformedEvent
 
 Kind = Literal["http", "queue", "schedule"]
 
-_SCHEDULERS: Final = frozenset({"aws.scheduler", "aws.events"})
+_SCHEDULERS: Final = ("aws.scheduler", "aws.events")
+"""Not a set: what is looked for may be anything, and need not be hashable."""
 
 
 def kind_of(event: Any) -> Kind:

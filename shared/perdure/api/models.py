@@ -6,9 +6,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from perdure.api.decoding import shown, typed
+from perdure.api.decoding import typed
 from perdure.kernel import limits
-from perdure.kernel.errors import InvalidValue
+from perdure.kernel.errors import InvalidValue, shown
 from perdure.kernel.listing import Show
 from perdure.kernel.operations import AnyCommand, parsed_commands
 from perdure.kernel.pace import MissedTicks

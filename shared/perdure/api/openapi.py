@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import cache
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
@@ -37,8 +38,9 @@ _CORRELATION: Final = {
 _OF_THE_GATEWAY: Final = {"type": "object", "properties": {"message": {"type": "string"}}}
 
 
-def document(routes: Iterable[Route[Any]] = ROUTES) -> str:
-    """Describe ``routes`` as OpenAPI, in JSON."""
+@cache
+def document(routes: tuple[Route[Any], ...] = ROUTES) -> str:
+    """Describe ``routes`` as OpenAPI, in JSON. It takes most of a second, once in a process."""
     resolver = APIGatewayHttpResolver(enable_validation=True)
     for each in routes:
         summary, _, description = (inspect.getdoc(each.run) or "").partition("\n\n")

@@ -17,6 +17,9 @@ CONTENT_TYPE: Final = "application/problem+json"
 
 RETRY_AFTER_SECONDS: Final = 1
 
+SAID_CHARACTERS_MAX: Final = 2_000
+"""Characters of each half of what is said: whoever sends megabytes is not sent them back."""
+
 INTERNAL: Final = "internal"
 """Code of an error that nobody foresaw."""
 
@@ -88,7 +91,8 @@ def problem(
     without doing it twice.
     """
     status = HTTPStatus.INTERNAL_SERVER_ERROR if is_own else status_of(error)
-    expected, found = (error.expected, error.found) if is_inside else _outside(error, is_own=is_own)
+    both = (error.expected, error.found) if is_inside else _outside(error, is_own=is_own)
+    expected, found = map(_cut, both)
     members = {
         **_members(error.code, status, said(expected, found), correlation),
         "expected": expected,
@@ -110,6 +114,12 @@ def _outside(error: PerdureError, *, is_own: bool) -> tuple[str, str]:
         if each in _INSIDE:
             return _INSIDE[each]
     return error.expected, _SOMETHING_ELSE if is_own else error.found
+
+
+def _cut(text: str) -> str:
+    """Return text of bounded length that UTF-8 can hold: it may repeat what somebody sent."""
+    cut = text if len(text) <= SAID_CHARACTERS_MAX else f"{text[: SAID_CHARACTERS_MAX - 1]}…"
+    return cut.encode(errors="backslashreplace").decode()
 
 
 def _retry_after_seconds(error: errors.Unavailable) -> int:

@@ -6,13 +6,13 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from perdure.api import models
-from perdure.api.decoding import cursor, header, resumed, shown
+from perdure.api.decoding import cursor, header, resumed
 from perdure.api.gateway import Request
 from perdure.api.invocation import current
 from perdure.api.measures import tell
 from perdure.api.ports import Api
 from perdure.api.routing import Route, route
-from perdure.kernel.errors import InvalidValue
+from perdure.kernel.errors import InvalidValue, shown
 
 IDEMPOTENCY_KEY: Final = "idempotency-key"
 

@@ -6,12 +6,12 @@ import re
 from typing import Any, Final
 
 from perdure.api import models
-from perdure.api.decoding import cursor, resumed, shown
+from perdure.api.decoding import cursor, resumed
 from perdure.api.gateway import Answer, Request
 from perdure.api.ports import QueryPorts, RowsAsked
 from perdure.api.routing import Route, route
 from perdure.kernel import limits
-from perdure.kernel.errors import InvalidValue, NotPublished
+from perdure.kernel.errors import InvalidValue, NotPublished, shown
 from perdure.kernel.ids import EntityId, Tick, WorldId
 
 STREAM: Final = "application/vnd.apache.arrow.stream"

@@ -6,10 +6,10 @@ import re
 from typing import Any, Final
 
 from perdure.api import models_consumers as models
-from perdure.api.decoding import cursor, resumed, shown
+from perdure.api.decoding import cursor, resumed
 from perdure.api.ports import EventsAsked, HistoryPorts
 from perdure.api.routing import Route, route
-from perdure.kernel.errors import InvalidValue
+from perdure.kernel.errors import InvalidValue, shown
 from perdure.kernel.events import KINDS
 
 _PLACE: Final = re.compile(r"(\d{1,19}) (\d{1,19})", re.ASCII)

@@ -37,10 +37,11 @@ def packed(commit: Commit, placed: Placed, new_token: Callable[[], Token]) -> Pa
         if not isinstance(action, Put):
             actions.append(action)
             continue
+        _check_length(action.key, action.body, "a", limits.BODY_BYTES_MAX)
         body = packing.packed(action.body)
         if len(body) > limits.BODY_INLINE_BYTES_MAX:
             if body not in pointers:
-                _check_length(action.key, body)
+                _check_length(action.key, body, "a packed", limits.BODY_PACKED_BYTES_MAX)
                 pointers[body] = packing.Pointer.to(body, new_token())
                 unplaced.append(body)
             body = pointers[body].spelled()
@@ -89,7 +90,8 @@ async def _fetch(store: Store, view: View, large: dict[Key[Any], packing.Pointer
         body = packing.unpacked(pointer.joined([_chunk(chunks, part) for part in pointer.keys]))
         stored = view.stored[key]
         assert stored is not None, "a pointer was read from it"
-        assert isinstance(body, bytes), "a pointer leads to a body, not to another pointer"
+        if isinstance(body, packing.Pointer):
+            raise Corrupt(expected=f"a body behind {pointer.name}", found="another pointer")
         view.stored[key] = Stored(stored.version, body)
 
 
@@ -100,9 +102,9 @@ def _chunk(chunks: dict[Key[Any], Stored | None], key: Key[Any]) -> bytes:
     return stored.body
 
 
-def _check_length(key: Key[Any], body: bytes) -> None:
-    if len(body) > limits.BODY_PACKED_BYTES_MAX:
+def _check_length(key: Key[Any], body: bytes, what: str, bytes_max: int) -> None:
+    if len(body) > bytes_max:
         raise TooLarge(
-            expected=f"a packed body of at most {limits.BODY_PACKED_BYTES_MAX} bytes",
+            expected=f"{what} body of at most {bytes_max} bytes",
             found=f"{len(body)} bytes for {key.partition} {key.sort}",
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.config import Config
 
 from perdure.kernel.commit import Action, Check, Put, Remove
+from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Token
 from perdure.kernel.view import Key, Range, Stored, Version
 
@@ -60,8 +61,15 @@ def address(key: Key[Any]) -> dict[str, Any]:
 
 
 def stored(item: Any) -> Stored:
-    version = Version(int(item["rev"]["N"]), Token(item["tok"]["S"]))
-    return Stored(version, bytes(item["body"]["B"]))
+    """Read an item that :func:`put` spelled. Raises Corrupt."""
+    try:
+        version = Version(int(item["rev"]["N"]), Token(item["tok"]["S"]))
+        body = item["body"]["B"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise Corrupt(expected="an item with rev, tok and body", found=repr(error)) from error
+    if not isinstance(body, bytes):
+        raise Corrupt(expected="an item whose body is binary", found=type(body).__name__)
+    return Stored(version, body)
 
 
 def put(table: str, action: Put, token: Token) -> dict[str, Any]:

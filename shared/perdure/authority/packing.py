@@ -7,13 +7,12 @@ that is too large for a record; the chunks lie in a partition of their own.
 from __future__ import annotations
 
 import hashlib
-import json
 import zlib
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from perdure.kernel import limits
-from perdure.kernel.canonical import canonical
+from perdure.kernel.canonical import canonical, strict
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Partition
 from perdure.kernel.record import Record
@@ -95,10 +94,26 @@ def unpacked(packed: bytes) -> bytes | Pointer:
         return rest
     try:
         if tag == DEFLATED:
-            return zlib.decompress(rest, _BARE)
+            return _inflated(rest)
         if tag == POINTER:
-            name, length, sha256 = json.loads(rest)
-            return Pointer(str(name), int(length), str(sha256))
+            return _pointer(*strict(rest))
     except (zlib.error, ValueError, TypeError) as error:
         raise Corrupt(expected="a packed body", found=str(error)) from error
     raise Corrupt(expected="a body tagged raw, deflated or pointer", found=f"tag {tag!r}")
+
+
+def _inflated(rest: bytes) -> bytes:
+    """Inflate one whole stream, and no more than a body can have been. Raises ValueError, zlib.error."""
+    stream = zlib.decompressobj(_BARE)
+    body = stream.decompress(rest, limits.BODY_BYTES_MAX)
+    if not stream.eof or stream.unused_data:
+        raise ValueError(f"a stream that does not end with its bytes, after {len(body)} inflated")
+    return body
+
+
+def _pointer(name: Any, length: Any, sha256: Any) -> Pointer:
+    if not (isinstance(name, str) and isinstance(sha256, str) and type(length) is int):
+        raise TypeError("a pointer of other types")
+    if not 0 < length <= limits.BODY_PACKED_BYTES_MAX:
+        raise ValueError(f"a pointer to {length} bytes")
+    return Pointer(name, length, sha256)

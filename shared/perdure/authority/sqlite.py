@@ -16,7 +16,7 @@ import aiosqlite
 from perdure.authority.sqlite_schema import open_database, open_untouched, translated
 from perdure.authority.store import RevisionConflict
 from perdure.kernel.commit import Action, Check, Commit, Put, Remove
-from perdure.kernel.errors import OutcomeUnknown, PerdureError, StoreUnavailable
+from perdure.kernel.errors import Corrupt, OutcomeUnknown, PerdureError, StoreUnavailable
 from perdure.kernel.ids import Token
 from perdure.kernel.view import Key, Range, Reads, Stored, Version, View
 
@@ -171,7 +171,7 @@ def _view(reads: Reads, database: sqlite3.Connection) -> View:
     try:
         for key in (*reads.keys, *reads.peeks):
             row = database.execute(_READ, (key.partition, key.sort)).fetchone()
-            stored[key] = None if row is None else Stored(Version(row[0], Token(row[1])), row[2])
+            stored[key] = None if row is None else _stored(*row)
         for wanted in reads.ranges:
             found[wanted] = []
             for sort, revision, token, body in database.execute(
@@ -180,10 +180,17 @@ def _view(reads: Reads, database: sqlite3.Connection) -> View:
             ):
                 key = Key(wanted.partition, sort, wanted.of)
                 found[wanted].append(key)
-                stored.setdefault(key, Stored(Version(revision, Token(token)), body))
+                stored.setdefault(key, _stored(revision, token, body))
     finally:
         database.execute("COMMIT")
     return View(stored, found, reads.keys)
+
+
+def _stored(revision: Any, token: Any, body: Any) -> Stored:
+    """Return a row as a record. Raises Corrupt: pages may be damaged, and the types with them."""
+    if not (isinstance(revision, int) and isinstance(token, str) and isinstance(body, bytes)):
+        raise Corrupt(expected="a row of a number, a text and bytes", found="other types")
+    return Stored(Version(revision, Token(token)), body)
 
 
 def _apply_all(commits: list[Commit], path: Path, database: sqlite3.Connection) -> list[_Outcome]:

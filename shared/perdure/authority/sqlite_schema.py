@@ -220,6 +220,8 @@ def _version(database: sqlite3.Connection, path: Path) -> int:
         raise SchemaMismatch(
             expected=f"a store of Perdure at {path}", found="one without a version"
         )
+    if int(found[0]) < min(_RAISE):
+        raise Corrupt(expected=f"a schema of {min(_RAISE)} or later", found=str(found[0]))
     return int(found[0])
 
 

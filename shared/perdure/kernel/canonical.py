@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from json.encoder import c_make_encoder, encode_basestring_ascii  # type: ignore[attr-defined]  # the stubs lack them
+from math import isfinite
 from typing import Any, Final
 
 _ENCODER: Final = json.JSONEncoder(
@@ -30,6 +31,28 @@ def canonical(value: Any) -> bytes:
     if _CHUNKS is None:
         return _ENCODER.encode(value).encode("ascii")
     return "".join(_CHUNKS(value, 0)).encode("ascii")
+
+
+def strict(spelled: bytes) -> Any:
+    """Read JSON that :func:`canonical` can spell again.
+
+    Raises: ValueError for anything else: NaN, infinities, nesting beyond what can be followed.
+    """
+    try:
+        return _DECODER.decode(spelled.decode())
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text} is no finite number")
+    return value
+
+
+# JSON has no constants for numbers; Python's reader knows three.
+_DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
 
 
 def digest(domain: str, *parts: bytes) -> str:

@@ -26,6 +26,9 @@ BODY_INLINE_BYTES_MAX: Final = 64_000
 BODY_CHUNK_BYTES: Final = 350_000
 """Bytes of one chunk of a large body: below RECORD_BYTES_MAX with room for the key."""
 
+BODY_BYTES_MAX: Final = 256 * 1_024 * 1_024
+"""Bytes of a body before it is packed: what unpacks to more is not from here, and is not unpacked."""
+
 BODY_PACKED_BYTES_MAX: Final = 100 * BODY_CHUNK_BYTES
 """Bytes of a packed body: as many chunks as one load may name."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,7 +9,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic_core import from_json
 
-from perdure.kernel.canonical import canonical, digest
+from perdure.kernel.canonical import canonical, digest, strict
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Instant, Partition, Seq
 from perdure.kernel.places import number
@@ -33,8 +32,8 @@ EntryKind = Literal[
 ]
 
 _ENTRY: Final = re.compile(
-    rb'\A\{"at":(\d+),"facts":(\{.*?\}),"kind":"([a-z_]+)","payload":(.*),'
-    rb'"previous":"([0-9a-f]*)","seq":(\d+)\}\Z',
+    rb'\A\{"at":(\d{1,19}),"facts":(\{.*?\}),"kind":"([a-z_]+)","payload":(.*),'
+    rb'"previous":"([0-9a-f]*)","seq":(\d{1,19})\}\Z',
     re.DOTALL,
 )
 
@@ -74,12 +73,19 @@ class LogEntry(Record):
 
     @cached_property
     def content(self) -> Any:
-        """What the payload says. Nobody may change it."""
+        """What the payload says. Nobody may change it. Raises Corrupt."""
         try:
-            return from_json(self.payload)  # twice as fast, and the same
+            return from_json(self.payload, allow_inf_nan=False)  # twice as fast, and the same
         except ValueError:
-            # It knows no lone surrogates, which are JSON; what is none fails again.
-            return json.loads(self.payload)
+            pass
+        try:
+            # The other knows no lone surrogates, which are JSON; what is none fails again.
+            return strict(self.payload)
+        except ValueError as error:
+            raise Corrupt(
+                expected=f"the payload of log entry {self.seq} at {self.partition}",
+                found=str(error),
+            ) from error
 
     def body(self) -> bytes:
         return b'{"at":%d,"facts":%s,"kind":"%s","payload":%s,"previous":"%s","seq":%d}' % (
@@ -98,7 +104,7 @@ class LogEntry(Record):
             raise Corrupt(expected=f"a log entry at {partition} {sort}", found=repr(body[:60]))
         at, facts, kind, payload, previous, seq = parts.groups()
         try:
-            told = json.loads(facts)
+            told = strict(facts)
         except ValueError as error:
             raise Corrupt(
                 expected=f"facts of the log entry at {partition} {sort}", found=str(error)

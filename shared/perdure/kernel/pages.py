@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, Self
 
 from perdure.kernel import limits
-from perdure.kernel.canonical import canonical
+from perdure.kernel.canonical import canonical, strict
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Partition, Seq, Sequence
 from perdure.kernel.places import PageName
@@ -55,7 +55,10 @@ class PageEntry:
         attempts: int = 0,
         world: str | None = None,
     ) -> Self:
-        """Return the entry that :meth:`spelled` spelled."""
+        """Return the entry that :meth:`spelled` spelled. Raises TypeError, ValueError."""
+        numbers = [seq, group, count, attempts, *chain.from_iterable(held or ())]
+        if not all(type(each) is int for each in numbers) or not isinstance(world, str | None):
+            raise TypeError("an entry of other types")
         return cls(
             seq=Seq(seq),
             group=group,
@@ -87,7 +90,7 @@ class Page(Record):
     def entries(self) -> tuple[PageEntry, ...]:
         """The entries. Raises Corrupt."""
         try:
-            return tuple(PageEntry.read(*held) for held in json.loads(self.spelled))
+            return tuple(PageEntry.read(*held) for held in strict(self.spelled))
         except (TypeError, ValueError) as error:
             raise Corrupt(
                 expected=f"a page at {self.partition} {self.name.sort}", found=str(error)

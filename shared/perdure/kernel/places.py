@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from perdure.kernel import limits
+from perdure.kernel.errors import Corrupt, shown
 from perdure.kernel.ids import Instant, Partition, Sequence, StorageId, Tick, WorldId, short_hash
 
 MINUTE_MS: Final = 60_000
@@ -103,9 +104,12 @@ class PageName:
 
     @classmethod
     def parse(cls, sort: str) -> PageName:
-        """Read a sort key that :attr:`sort` spelled."""
-        _, tick, offset, first = sort.split("/")
-        return cls(Tick(int(tick)), int(offset) - limits.PRIORITY_MAX, Sequence(int(first)))
+        """Read a sort key that :attr:`sort` spelled. Raises Corrupt."""
+        try:
+            _, tick, offset, first = sort.split("/")
+            return cls(Tick(int(tick)), int(offset) - limits.PRIORITY_MAX, Sequence(int(first)))
+        except ValueError as error:
+            raise Corrupt(expected="the sort key of a page", found=shown(sort)) from error
 
 
 def wake_sort(at: Instant, ref: WorldRef) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from perdure.kernel.canonical import canonical
+from perdure.kernel.canonical import canonical, strict
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Partition
 
@@ -51,7 +50,7 @@ class Record:
     def read(cls, partition: Partition, sort: str, body: bytes) -> Self:
         """Return the record that :meth:`body` spelled. Raises Corrupt."""
         try:
-            fields = json.loads(body)
+            fields = strict(body)
             record: Self = _adapter(cls).validate_python({**fields, "partition": partition})
         except (ValueError, TypeError, ValidationError) as error:
             raise Corrupt(

@@ -116,7 +116,10 @@ def read_segment(held: TableRows, data: bytes, schema: pa.Schema) -> pa.Table:
             expected=f"segment {held.segment} with SHA-256 {held.sha256[:12]}…",
             found=f"{found[:12]}…",
         )
-    rows = pa.ipc.open_file(pa.py_buffer(data)).read_all()
+    try:
+        rows = pa.ipc.open_file(pa.py_buffer(data)).read_all()
+    except (pa.ArrowException, OSError) as error:
+        raise Corrupt(expected=f"an Arrow file in {held.segment}", found=str(error)) from error
     lean = pa.schema([field for field in schema if field.name not in IMPLIED])
     is_same = rows.schema.equals(lean)  # by far the most, and cheaper to see
     if not is_same and physical_fingerprint(rows.schema) != physical_fingerprint(lean):

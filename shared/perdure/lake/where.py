@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perdure.kernel import limits
-from perdure.kernel.errors import InvalidFilter
+from perdure.kernel.errors import InvalidFilter, shown
 
 TEXT_CHARACTERS_MAX: Final = 4_000
 
@@ -102,7 +102,7 @@ def _field(name: str, schema: pa.Schema) -> pa.Field:
     column = f"{component.lower()}__{field}" if dot else name
     if column not in schema.names:
         raise InvalidFilter(
-            expected=f"one of the columns {', '.join(schema.names)}", found=repr(name)
+            expected=f"one of the columns {', '.join(schema.names)}", found=shown(name)
         )
     return schema.field(column)
 
@@ -115,7 +115,7 @@ def _value(kind: str, word: str) -> Value:
         return float(word) if set(word) & set(".eE") else int(word)
     if word.lower() in {"true", "false"}:
         return word.lower() == "true"
-    raise InvalidFilter(expected="a number, 'text', true or false", found=repr(word))
+    raise InvalidFilter(expected="a number, 'text', true or false", found=shown(word))
 
 
 def _check_type(field: pa.Field, sign: str, value: Value) -> None:
@@ -127,8 +127,6 @@ def _check_type(field: pa.Field, sign: str, value: Value) -> None:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         fits, wanted = is_number, "a comparison with a number"
     if not fits:
-        raise InvalidFilter(expected=f"for {field.name}: {wanted}", found=f"{sign} {value!r}"[:80])
+        raise InvalidFilter(expected=f"for {field.name}: {wanted}", found=f"{sign} {shown(value)}")
     if isinstance(value, int) and not limits.INTEGER_MIN <= value <= limits.INTEGER_MAX:
-        raise InvalidFilter(
-            expected=f"for {field.name}: an integer of 64 bits", found=f"{value}"[:80]
-        )
+        raise InvalidFilter(expected=f"for {field.name}: an integer of 64 bits", found=shown(value))

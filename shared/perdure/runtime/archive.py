@@ -66,7 +66,16 @@ async def bodies_of(archive: Archive, objects: ObjectStore) -> list[bytes]:
             expected=f"archive {archive.object} with SHA-256 {archive.sha256[:12]}…",
             found=f"{found[:12]}…",
         )
-    return zlib.decompress(data).split(b"\n")
+    try:
+        bodies = zlib.decompress(data).split(b"\n")
+    except zlib.error as error:
+        raise Corrupt(expected=f"archive {archive.object}, deflated", found=str(error)) from error
+    if len(bodies) != archive.last - archive.first + 1:
+        raise Corrupt(
+            expected=f"log entries {archive.first} to {archive.last} in {archive.object}",
+            found=f"{len(bodies)} entries",
+        )
+    return bodies
 
 
 async def archives_of(authority: Executes, ref: WorldRef) -> AsyncIterator[Archive]:
@@ -138,8 +147,9 @@ class ArchivedStore:
         waiting = [] if trim is None else sorted(seq for seq in seqs if seq <= trim.log_through)
         while waiting:
             archive = await self._archive(world, Seq(waiting[0]))
-            if archive is None:
-                raise Corrupt(expected=f"an archive of log entry {waiting[0]}", found="none")
+            if archive is None or not archive.first <= waiting[0] <= archive.last:
+                found_instead = "none" if archive is None else f"{archive.first} to {archive.last}"
+                raise Corrupt(expected=f"an archive of log entry {waiting[0]}", found=found_instead)
             bodies = await self._bodies(archive)
             for seq in waiting:
                 if archive.first <= seq <= archive.last:
@@ -172,7 +182,8 @@ def _read(key: Key[R], stored: Stored | None) -> R | None:
     if stored is None:
         return None
     body = unpacked(stored.body)
-    assert isinstance(body, bytes), "a record of a trim is never put in chunks"
+    if not isinstance(body, bytes):
+        raise Corrupt(expected=f"a short record at {key.sort}", found="one in chunks")
     return key.of.read(key.partition, key.sort, body)
 
 

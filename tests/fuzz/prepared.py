@@ -1,0 +1,105 @@
+"""One good request for each operation of the document, upon the seeded worlds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+FLEET = {"world": "fleet"}
+PLACE = {"Position": {"x": 1.0, "y": -2.5}}
+LOAD = {"Cargo": {"tons": 3, "note": "fish", "sealed": True}}
+KEY = {"Idempotency-Key": "key-1"}
+
+
+@dataclass(frozen=True)
+class Good:
+    """The parts of a request that is answered with what was asked for."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    query: dict[str, str] = field(default_factory=dict)
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+COMMANDS: list[dict[str, Any]] = [
+    {"operation": "spawn", "components": {**PLACE, **LOAD}, "tick": 9, "priority": -1},
+    {"operation": "update", "entity_id": 1, "components": PLACE},
+    {"operation": "despawn", "entity_id": 2, "command_id": "mine"},
+    {"operation": "add_components", "entity_id": 3, "components": PLACE},
+    {"operation": "remove_components", "entity_id": 3, "components": ["Cargo"]},
+]
+
+GOOD: dict[str, Good] = {
+    "create_world": Good(
+        body={"name": "new", "world_id": "new", "kind": "sea", "every": "2h", "missed": "skip"}
+    ),
+    "list_worlds": Good(query={"limit": "2", "show": "all"}),
+    "describe_world": Good(FLEET),
+    "read_log": Good(FLEET, query={"after": "0", "limit": "3", "wait": "0"}),
+    "fork_world": Good(
+        FLEET,
+        body={
+            "name": "dock",
+            "world_id": "dock",
+            "pending": "copy",
+            "at_tick": 4,
+            "every_ms": 60_000,
+        },
+    ),
+    "submit_commands": Good(FLEET, body={"batch_id": "more", "commands": COMMANDS}),
+    "list_commands": Good(FLEET, query={"limit": "2"}),
+    "describe_command": Good({**FLEET, "command": "first.0"}),
+    "cancel_command": Good({**FLEET, "command": "later.0"}),
+    "cancel_commands": Good(FLEET, headers=KEY),
+    "list_consumers": Good(FLEET),
+    "set_consumer": Good({**FLEET, "name": "other"}, body={"required": True}),
+    "remove_consumer": Good({**FLEET, "name": "hook"}),
+    "acknowledge": Good({**FLEET, "name": "hook"}, body={"seq": 2}),
+    "tell_health": Good(),
+    "describe_interface": Good(),
+    "read_entities": Good(
+        FLEET,
+        query={
+            "components": "Position,Cargo",
+            "to_tick": "3",
+            "from_tick": "1",
+            "entity_id": "1,2",
+            "where": "position__x > 1",
+            "limit": "5",
+        },
+    ),
+    "read_history": Good(
+        FLEET,
+        query={
+            "kind": "applied",
+            "actor": "ann",
+            "entity_id": "1",
+            "from_tick": "0",
+            "to_tick": "2",
+        }
+        | {"from_seq": "1", "to_seq": "9", "from_at": "0", "to_at": "1893456000000", "limit": "5"}
+        | {"command_id": "first.0"},
+    ),
+    "run_ticks": Good(FLEET, body={"ticks": 1}, headers=KEY),
+    "list_processors": Good(FLEET),
+    "add_processor": Good({**FLEET, "name": "drift"}, body={"priority": 2}),
+    "remove_processor": Good({**FLEET, "name": "drift"}),
+    "list_hooks": Good(FLEET),
+    "add_hook": Good({**FLEET, "name": "look_out"}),
+    "remove_hook": Good({**FLEET, "name": "look_out"}),
+    "list_resources": Good(FLEET),
+    "add_resource": Good({**FLEET, "name": "chart"}),
+    "remove_resource": Good({**FLEET, "name": "chart"}),
+    "destroy_world": Good({"world": "quay"}),
+    "resume_world": Good(FLEET),
+    "verify_world": Good(FLEET, body={"from_tick": 0, "to_tick": 2}),
+    "land": Good(),
+    "trim": Good(body={"grace": "15m", "dry_run": False, "after": "bare"}),
+}
+
+POOLS: dict[str, tuple[str, ...]] = {
+    "world": ("fleet", "bare", "gone", "quay", "nowhere"),
+    "command": ("first.0", "later.1", "mine", "never"),
+    "name": ("drift", "look_out", "chart", "hook", "audit", "never"),
+}
+"""What a parameter of a path may be, so that a request gets past the door."""
