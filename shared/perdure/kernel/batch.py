@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, count, repeat
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from perdure.kernel import limits, ranges
 from perdure.kernel.canonical import canonical, digest
@@ -303,9 +303,12 @@ class StoredBatch:
         return {index: number for number, (_, held) in enumerate(self.groups) for index in held}
 
     @cached_property
-    def _entities(self) -> list[EntityId | None]:
-        """The id reserved for each command."""
+    def reserved(self) -> Sequence[EntityId | None]:
+        """The entity id reserved for each command: None but for spawns."""
         spawning = [each["operation"] == "spawn" for each in self.operations]
+        if all(spawning):  # as most batches: ten thousand ids are two numbers
+            first = self.first_entity_id
+            return cast("Sequence[EntityId]", range(first, first + self.size))
         following = accumulate(spawning, initial=self.first_entity_id)
         return [
             entity_id if spawns else None
@@ -326,7 +329,7 @@ class StoredBatch:
         """Yield the commands from index ``start`` to before ``stop``."""
         fields = zip(
             count(self.first_sequence + start),
-            self._entities[start:stop],
+            self.reserved[start:stop],
             self.operations[start:stop],
             repeat(self.types),
             strict=False,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby
+from itertools import groupby
 from operator import attrgetter
 from typing import Final, Literal
 
+from perdure.kernel.columns import CommandColumns
 from perdure.kernel.component import Registry
 from perdure.kernel.drain import Drained, Span
 from perdure.kernel.ids import Sequence as CommandSequence
@@ -60,10 +61,10 @@ async def apply_drained(
     for part in _parts(drained.spans, careful):
         if named is not None and careful is not None:
             await named(_probe(part))
-        result = staging.apply(
-            list(chain.from_iterable(map(Span.commands, part))),
-            stop_on_retryable=on_failure == "stop",
-        )
+        columns = CommandColumns.of(())
+        for span in part:
+            columns.add(span.batch, span.first, span.last)
+        result = staging.apply(columns, stop_on_retryable=on_failure == "stop")
         outcome.applied += result.applied
         outcome.rejected += result.rejected
         outcome.charged += [(failure, 1) for failure in result.retryable]
