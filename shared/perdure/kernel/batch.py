@@ -259,13 +259,13 @@ class StoredBatch:
     published: Tick
     dues: tuple[tuple[Tick, int], ...]
     """(tick, priority) of each group, by group number."""
-    operations: list[dict[str, Any]]
-    types: dict[str, str]
+    size: int
+    entry: LogEntry
+    """Where it stands. What its commands say is decoded when one of them is first looked at."""
 
     @classmethod
     def of(cls, entry: LogEntry) -> StoredBatch:
         """Read the batch of an ``admitted`` entry."""
-        content = entry.content
         facts = entry.facts
         return cls(
             batch=BatchId(facts["batch"]),
@@ -273,13 +273,20 @@ class StoredBatch:
             first_entity_id=EntityId(facts["first_entity_id"]),
             published=Tick(facts["published"]),
             dues=tuple((Tick(tick), priority) for tick, priority, *_ in facts["groups"]),
-            operations=content["commands"],
-            types=content["types"],
+            size=sum(count for _, _, count, *_ in facts["groups"]),
+            entry=entry,
         )
 
     @property
-    def size(self) -> int:
-        return len(self.operations)
+    def operations(self) -> list[dict[str, Any]]:
+        operations: list[dict[str, Any]] = self.entry.content["commands"]
+        return operations
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Fingerprint by name of every component that a command names."""
+        types: dict[str, str] = self.entry.content["types"]
+        return types
 
     @cached_property
     def groups(self) -> list[tuple[tuple[Tick, int], Sequence[int]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,15 +20,16 @@ class Alike:
     """Commands of which :func:`perdure.lake.entity.changed_alike` told what becomes.
 
     ``homes`` are places of archetypes of the state before, -1 for none, and ``rows`` the rows
-    there; ``columns`` are the same as ``values``, by component and field.
+    there; ``columns`` are their values by component and field, and ``values`` returns them one
+    by one.
     """
 
     kind: Kind
     subjects: Sequence[EntityId]
     homes: Sequence[int]
     rows: Sequence[int]
-    values: Sequence[Values]
-    columns: Mapping[str, Mapping[str, Sequence[Any]]]
+    values: Callable[[], Sequence[Values]]
+    columns: Mapping[str, Mapping[str, Sequence[Any] | pa.Array]]
 
     def gone(self, before: WorldState) -> Iterator[tuple[TableId, Ids]]:
         """Yield the entities that are no longer, by table, in the order of their commands."""
@@ -72,6 +73,6 @@ class Alike:
         return Rows(shape, pa.Table.from_arrays(arrays, schema=shape.schema))
 
 
-def _array(values: Sequence[Any], kind: pa.DataType, here: Ids | None) -> pa.Array:
-    whole = pa.array(values, kind)
+def _array(values: Sequence[Any] | pa.Array, kind: pa.DataType, here: Ids | None) -> pa.Array:
+    whole = values if isinstance(values, pa.Array) else pa.array(values, kind)
     return whole if here is None else whole.take(pa.array(here))

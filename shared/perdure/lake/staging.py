@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from perdure.kernel import limits
-from perdure.kernel.batch import StoredCommand
+from perdure.kernel.batch import StoredBatch, StoredCommand
 from perdure.kernel.columns import CommandColumns
 from perdure.kernel.component import Registry
 from perdure.kernel.errors import InvalidValue, PerdureError, Refused, code_of
@@ -21,6 +21,7 @@ from perdure.lake.alike import Alike
 from perdure.lake.entity import NO_VALUES, NOWHERE, Entity, Kind, Values, changed, changed_alike
 from perdure.lake.materialize import kinds_of, unfit
 from perdure.lake.overlay import merged
+from perdure.lake.spelled import spelled
 from perdure.lake.state import WorldState
 
 ALIKE_MIN: Final = 32
@@ -60,7 +61,7 @@ class _Run:
             component: {field: held[here] for field, held in fields.items()}
             for component, fields in (self.kind.columns or {}).items()
         }
-        return Alike(self.kind, self.subjects, self.homes, self.rows, self.values, columns)
+        return Alike(self.kind, self.subjects, self.homes, self.rows, lambda: self.values, columns)
 
 
 class Staging:
@@ -110,6 +111,39 @@ class Staging:
                         result.not_reached.extend(commands.sequences[reached:])
                         return result
         return result
+
+    def applied_whole(self, batch: StoredBatch) -> bool:
+        """Apply a whole batch if it can be read by columns; else say so, having done nothing.
+
+        Where it can, :meth:`apply` would apply every command of it.
+        """
+        read = spelled(batch, self._registry)
+        if read is None:
+            return False
+        named = {each.name: each.fingerprint for each in read.types}
+        kind = Kind(read.operation, named, types=read.types)
+        subjects = set(read.subjects)
+        homes, rows = self._before.homes(np.array(read.subjects, np.int64))
+        where = (homes.tolist(), rows.tolist())
+        if (
+            len(subjects) < batch.size
+            or not (self._held.isdisjoint(subjects) and self._touched.keys().isdisjoint(subjects))
+            or not self._are_alike(kind, where[0])
+        ):
+            return False
+
+        def values() -> Sequence[Values]:
+            return [each["components"] for each in batch.operations]
+
+        self._alike.append((Alike(kind, read.subjects, *where, values, read.columns), subjects))
+        self._held |= subjects
+        return True
+
+    def _are_alike(self, kind: Kind, homes: Sequence[int]) -> bool:
+        try:
+            return changed_alike(kind, (), homes, (), self._shapes) is not None
+        except Refused:
+            return False
 
     def state(self) -> WorldState:
         """Return the state with everything that was applied so far."""
@@ -174,8 +208,9 @@ class Staging:
             if held.isdisjoint(subjects):
                 kept.append((alike, held))
                 continue
-            where = (alike.kind, alike.values, alike.homes, alike.rows, self._shapes)
-            entities = changed_alike(*where)
+            values = alike.values()
+            where = (alike.homes, alike.rows, self._shapes)
+            entities = changed_alike(alike.kind, values, *where)
             assert entities is not None, "it was asked before"
             self._touched.update(zip(alike.subjects, entities, strict=True))
             self._held -= held
