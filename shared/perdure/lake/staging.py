@@ -201,7 +201,7 @@ class Staging:
 
     def _spill(self, subjects: Sequence[EntityId]) -> None:
         """Take entities one by one from now on, together with those that were alike to them."""
-        if self._held.isdisjoint(subjects):
+        if not self._held or self._held.isdisjoint(subjects):
             return
         kept = []
         for alike, held in self._alike:
