@@ -20,7 +20,7 @@ from perdure.kernel.errors import (
     StoreRefused,
     StoreUnavailable,
 )
-from perdure.lake.objects import LocalObjects, ObjectStore
+from perdure.lake.objects import CACHED_BYTES_MAX, LocalObjects, ObjectStore
 from perdure.lake.s3 import S3Objects
 
 
@@ -206,3 +206,20 @@ def test_a_precondition_failure_over_other_bytes_is_a_conflict(client):
 
     with pytest.raises(Conflict):
         asyncio.run(S3Objects(client, "lake").put("a/b", b"x"))
+
+
+@pytest.mark.proof
+def test_a_large_object_leaves_memory_only_after_the_disk_has_it(tmp_path, monkeypatch):
+    done = list[str]()
+    monkeypatch.setattr(os, "fsync", lambda _: done.append("sync"))
+    monkeypatch.setattr(os, "posix_fadvise", lambda *_: done.append("let go"), raising=False)
+    objects = LocalObjects(tmp_path)
+    large, small = b"x" * (CACHED_BYTES_MAX + 1), b"x" * CACHED_BYTES_MAX
+
+    asyncio.run(objects.put("large", large))
+    after_large = list(done)
+    asyncio.run(objects.put("small", small))
+
+    assert after_large[-3:] == ["sync", "let go", "sync"], "the file, then its directory"
+    assert done.count("let go") == 1
+    assert asyncio.run(objects.get("large")) == large

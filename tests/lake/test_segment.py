@@ -14,6 +14,7 @@ from perdure.kernel.component import Component
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Partition, RunId, TableId, Tick, Token, WorldId
 from perdure.kernel.records import TableRows
+from perdure.lake import segment
 from perdure.lake.objects import LocalObjects
 from perdure.lake.schema import archetype_schema
 from perdure.lake.segment import Origin, inlined, rows_of, segment_bytes, segment_name, stored_rows
@@ -155,3 +156,26 @@ def test_names_of_segments_tell_attempts_and_kinds_apart():
 
     assert len(names) == 5
     assert min(names).startswith("checkpoint/w.s-_.w-_/0000000000000000/0000000000000000007.t.")
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("count", [0, 1, 2_000, 20_000])
+def test_a_segment_has_the_same_bytes_whether_its_size_is_measured_first_or_not(monkeypatch, count):
+    found = {}
+    for at_once in (0, 10**9):
+        monkeypatch.setattr(segment, "AT_ONCE_BYTES_MAX", at_once)
+        found[at_once] = bytes(segment_bytes(rows(count)))
+
+    assert found[0] == found[10**9]
+
+
+@pytest.mark.proof
+def test_a_manifest_says_the_same_of_a_segment_digested_at_once_or_beside(tmp_path, monkeypatch):
+    found = []
+    for at_once in (0, 10**9):
+        monkeypatch.setattr(segment, "AT_ONCE_BYTES_MAX", at_once)
+        objects = LocalObjects(tmp_path / str(at_once))
+        put = stored_rows(TABLE, rows(2_000), world=WORLD, origin=ORIGIN, objects=objects)
+        found.append(asyncio.run(put))
+
+    assert found[0] == found[1]

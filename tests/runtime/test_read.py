@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from perdure.kernel.errors import (
 )
 from perdure.kernel.ids import Tick, WorldId
 from perdure.lake.iceberg import Lake
+from perdure.runtime import read
 from perdure.runtime.read import Reader
 
 
@@ -122,8 +124,34 @@ def test_a_state_reads_its_checkpoint_and_the_ticks_after_it_only(place):
 
     assert place.latitudes(ticks=Tick(13)) == [(13, 1, 13.0)]
 
-    assert len(place.objects.fetched) == 4
+    assert len(set(place.objects.fetched)) == 4
     assert place.objects.fetched[0].startswith("checkpoint/")
+
+
+class Unopened:
+    """Tables that nobody may look at."""
+
+
+def test_a_state_is_read_from_landed_segments_while_they_are_few(place):
+    history(place, landed_after=5, inline=False)
+
+    rows = place.reader(lake=Unopened()).query(WorldId("w"), ["Position"])
+
+    assert asyncio.run(rows).equals(place.query("Position"))
+
+
+def test_a_state_is_read_from_tables_where_segments_are_large_or_many(place, monkeypatch):
+    history(place, landed_after=5, inline=False)
+    place.objects = Counting(place.objects)
+
+    by_bytes = replace(place.reader(), segment_bytes_max=100)
+    few = asyncio.run(by_bytes.query(WorldId("w"), ["Position"]))
+    monkeypatch.setattr(read, "SEGMENTS_READ_MAX", 3)
+    many = asyncio.run(place.reader().query(WorldId("w"), ["Position"]))
+
+    assert place.objects.fetched == []
+    assert few.equals(many)
+    assert few.equals(place.query("Position"))
 
 
 def test_a_checkpoint_that_was_thinned_out_is_done_without(place):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from perdure.lake.iceberg import Lake
 from perdure.lake.objects import LocalObjects
 from perdure.runtime.land import Landed, Landing
 from perdure.runtime.read import Reader
+
+_PARTS = ("authority", "objects", "lake")
 
 
 class Place:
@@ -63,14 +66,20 @@ class Place:
         columns = self.rows(*models).select(["world_id", "tick", "entity_id"]).to_pydict()
         return Counter(zip(*columns.values(), strict=True))
 
+    def reader(self, **parts: Any) -> Reader:
+        """Return a reader, of other parts if they are given."""
+        held = {name: parts.get(name, getattr(self, name)) for name in _PARTS}
+        return Reader(**held, storage=STORAGE)
+
     def query(self, *components: Any, world: str = "w", **options: Any) -> pa.Table:
-        reader = Reader(
-            options.pop("authority", self.authority),
-            options.pop("objects", self.objects),
-            options.pop("lake", self.lake),
-            STORAGE,
-        )
-        return asyncio.run(reader.query(WorldId(world), components, **options))
+        """Return what a reader finds; a state is the same to one that reads no landed segment."""
+        parts = {name: options.pop(name) for name in _PARTS if name in options}
+        reader = self.reader(**parts)
+        rows = asyncio.run(reader.query(WorldId(world), components, **options))
+        if not isinstance(options.get("ticks"), range):
+            tables = replace(reader, segment_bytes_max=-1)
+            assert rows.equals(asyncio.run(tables.query(WorldId(world), components, **options)))
+        return rows
 
     def latitudes(self, **options: Any) -> list[tuple[int, int, float]]:
         """Return tick, entity and latitude of the rows a query of positions gives."""

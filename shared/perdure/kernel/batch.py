@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, count, repeat
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from perdure.kernel import limits, ranges
 from perdure.kernel.canonical import canonical, digest
@@ -259,13 +259,13 @@ class StoredBatch:
     published: Tick
     dues: tuple[tuple[Tick, int], ...]
     """(tick, priority) of each group, by group number."""
-    operations: list[dict[str, Any]]
-    types: dict[str, str]
+    size: int
+    entry: LogEntry
+    """Where it stands. What its commands say is decoded when one of them is first looked at."""
 
     @classmethod
     def of(cls, entry: LogEntry) -> StoredBatch:
         """Read the batch of an ``admitted`` entry."""
-        content = entry.content
         facts = entry.facts
         return cls(
             batch=BatchId(facts["batch"]),
@@ -273,13 +273,20 @@ class StoredBatch:
             first_entity_id=EntityId(facts["first_entity_id"]),
             published=Tick(facts["published"]),
             dues=tuple((Tick(tick), priority) for tick, priority, *_ in facts["groups"]),
-            operations=content["commands"],
-            types=content["types"],
+            size=sum(count for _, _, count, *_ in facts["groups"]),
+            entry=entry,
         )
 
     @property
-    def size(self) -> int:
-        return len(self.operations)
+    def operations(self) -> list[dict[str, Any]]:
+        operations: list[dict[str, Any]] = self.entry.content["commands"]
+        return operations
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Fingerprint by name of every component that a command names."""
+        types: dict[str, str] = self.entry.content["types"]
+        return types
 
     @cached_property
     def groups(self) -> list[tuple[tuple[Tick, int], Sequence[int]]]:
@@ -303,9 +310,12 @@ class StoredBatch:
         return {index: number for number, (_, held) in enumerate(self.groups) for index in held}
 
     @cached_property
-    def _entities(self) -> list[EntityId | None]:
-        """The id reserved for each command."""
+    def reserved(self) -> Sequence[EntityId | None]:
+        """The entity id reserved for each command: None but for spawns."""
         spawning = [each["operation"] == "spawn" for each in self.operations]
+        if all(spawning):  # as most batches: ten thousand ids are two numbers
+            first = self.first_entity_id
+            return cast("Sequence[EntityId]", range(first, first + self.size))
         following = accumulate(spawning, initial=self.first_entity_id)
         return [
             entity_id if spawns else None
@@ -326,7 +336,7 @@ class StoredBatch:
         """Yield the commands from index ``start`` to before ``stop``."""
         fields = zip(
             count(self.first_sequence + start),
-            self._entities[start:stop],
+            self.reserved[start:stop],
             self.operations[start:stop],
             repeat(self.types),
             strict=False,

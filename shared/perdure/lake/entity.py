@@ -34,13 +34,14 @@ NO_VALUES: Final[Values] = {}
 NOWHERE: Final[Entity] = (None, NO_VALUES, -1, -1)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Kind:
     """Commands of one operation on the same components: what is equal is decided once.
 
     ``named`` maps the components they name to their fingerprints; ``types`` are those that
     come with values, as they are registered; ``indexes`` say which commands they are, and
-    ``values`` what comes with them; ``shapes`` remembers what became of which table.
+    ``values`` what comes with them; ``columns`` has the same by component and field, once all of
+    it is known to be in order; ``shapes`` remembers what became of which table.
     """
 
     operation: Any
@@ -48,6 +49,7 @@ class Kind:
     indexes: list[int] = field(default_factory=list)
     values: list[Values] = field(default_factory=list)
     types: tuple[ComponentType, ...] = ()
+    columns: Mapping[str, Mapping[str, list[Any]]] | None = None
     shapes: dict[TableId | None, Shape] = field(default_factory=dict)
 
     def is_within(self, shape: Shape) -> bool:

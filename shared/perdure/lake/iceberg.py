@@ -41,14 +41,15 @@ PROPERTIES: Final = {
     "format-version": "2",
     "commit.retry.num-retries": "0",
     "commit.manifest-merge.enabled": "true",
-    "commit.manifest.min-count-to-merge": "20",
+    "commit.manifest.min-count-to-merge": "8",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "10",
     "write.metadata.metrics.column.world_id": "full",
     "write.parquet.row-group-limit": "65536",
 }
 """A commit is one compare-and-swap; few old metadata files; row groups small enough that a
-few ticks of a long file are read without the rest."""
+few ticks of a long file are read without the rest. Manifests are joined early: a scan reads each
+of them, however long ago it was written."""
 
 
 _TYPES: Final[Mapping[pa.DataType, IcebergType]] = {

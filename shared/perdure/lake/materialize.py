@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from operator import is_
+from operator import is_, itemgetter
 from types import NoneType
 from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from perdure.kernel.batch import StoredCommand
 from perdure.kernel.canonical import canonical
+from perdure.kernel.columns import CommandColumns
 from perdure.kernel.component import Component, ComponentType, Registry, checked_value
 from perdure.kernel.errors import InvalidValue, UnknownComponent
 from perdure.lake.entity import WITH_VALUES, Kind, Values
-from perdure.lake.plain import are_plain_values, fit_column, plain_fields
+from perdure.lake.plain import fit_column, plain_columns, plain_fields
 
 _EXACT: Final[Mapping[str, type]] = {"int64": int, "float64": float, "bool": bool, "string": str}
 
@@ -23,54 +24,101 @@ _AT_ONCE: Final = 200
 """Values decoded together. A model is three objects: more of them alive wake the collector."""
 
 
-def kinds_of(commands: Sequence[StoredCommand], values: Sequence[Values]) -> list[Kind]:
+def kinds_of(commands: CommandColumns, values: Sequence[Values]) -> list[Kind]:
     """Return the kind of each command, given its values; those of one kind share the object."""
+    operations, types = commands.operations, commands.types
+    if operations and _is_one_kind(operations, types, values):
+        named = {each: types[0].get(each) for each in values[0]}
+        only = Kind(operations[0]["operation"], named, [*range(len(operations))], [*values])
+        return [only] * len(operations)
     known: dict[tuple[Any, ...], Kind] = {}
     numbers: dict[tuple[tuple[str, str], ...], int] = {}
     last: Mapping[str, str] | None = None
     number = 0
-    kinds = []
-    for index, ((_, _, operation, types), given) in enumerate(zip(commands, values, strict=True)):
-        if types is not last:
+    kinds: list[Kind] = []
+    for index, (operation, held, given) in enumerate(zip(operations, types, values, strict=True)):
+        if held is not last:
             # A batch's commands share the object, so its content is looked at once.
-            last = types
-            number = numbers.setdefault(tuple(sorted(types.items())), len(numbers))
+            last = held
+            number = numbers.setdefault(tuple(sorted(held.items())), len(numbers))
         name = operation["operation"]
-        named = tuple(given)
-        kind = known.get((name, named, number))
+        components = tuple(given)
+        kind = known.get((name, components, number))
         if kind is None:
-            kind = Kind(name, {each: types.get(each) for each in named})
-            known[name, named, number] = kind
+            kind = Kind(name, {each: held.get(each) for each in components})
+            known[name, components, number] = kind
         kind.indexes.append(index)
         kind.values.append(given)
         kinds.append(kind)
     return kinds
 
 
+def _is_one_kind(
+    operations: Sequence[Mapping[str, Any]],
+    types: Sequence[Mapping[str, str]],
+    values: Sequence[Values],
+) -> bool:
+    """Say whether commands are seen to be of one kind at a glance: a batch of spawns, as a rule."""
+    return (
+        len(set(map(id, types))) == 1
+        and len(set(map(itemgetter("operation"), operations))) == 1
+        and len(set(map(tuple, values))) == 1
+    )
+
+
 def unfit(kinds: Sequence[Kind], registry: Registry) -> list[Exception | None]:
     """Return why the values of commands of these kinds cannot be materialized, None for can.
 
-    Tells the kinds the types of their components on the way.
+    Tells the kinds the types of their components on the way, and their columns.
     """
     found: list[Exception | None] = [None] * len(kinds)
-    for kind in {id(each): each for each in kinds}.values():
+    for kind in dict.fromkeys(kinds):
         if kind.operation not in WITH_VALUES:
             continue
         types: list[ComponentType] = []
+        columns: dict[str, Mapping[str, list[Any]]] = {}
         for name, fingerprint in kind.named.items():
-            errors: Mapping[int, Exception]
+            errors: Mapping[int, Exception] = {}
             try:
                 model = registry.exact(name, fingerprint or "")
             except UnknownComponent as unknown:
                 errors = dict.fromkeys(range(len(kind.indexes)), unknown)
             else:
                 types.append(model.component)
-                errors = failures(model, [each[name] for each in kind.values])
+                fitting = fitted(model, [each[name] for each in kind.values])
+                if isinstance(fitting, Misfits):
+                    errors = fitting.errors
+                else:
+                    columns[name] = fitting
             for place, error in errors.items():
                 index = kind.indexes[place]
                 found[index] = found[index] or error
         kind.types = tuple(types)
+        kind.columns = columns if len(columns) == len(kind.named) else None
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Misfits:
+    """By index, why stored values are not values of their class. At least one is not."""
+
+    errors: Mapping[int, Exception]
+
+
+def fitted(model: type[Component], stored: Sequence[Any]) -> dict[str, list[Any]] | Misfits:
+    """Return stored values by field if all of them are values of ``model``.
+
+    The values of a class without rules of its own are checked by the field, thousands at once.
+    """
+    plain = plain_fields(model)
+    if plain is not None:
+        columns = plain_columns(plain, stored)
+        if columns is not None:
+            return columns
+    errors = failures(model, stored)
+    if errors:
+        return Misfits(errors)
+    return {name: [each[name] for each in stored] for name, _ in _columns(model)}
 
 
 def failures(model: type[Component], stored: Sequence[Any]) -> dict[int, Exception]:
@@ -91,7 +139,7 @@ def failures(model: type[Component], stored: Sequence[Any]) -> dict[int, Excepti
 def _fit(model: type[Component], stored: Sequence[Any]) -> bool:
     plain = plain_fields(model)
     if plain is not None:
-        return are_plain_values(plain, stored)
+        return plain_columns(plain, stored) is not None
     try:
         decoded = _many(model).validate_python(stored)
     except Exception:  # noqa: BLE001  # each value is asked again by itself, and gives its reason

@@ -16,6 +16,9 @@ from perdure.kernel.errors import Conflict, InvalidId, NotFound, StoreUnavailabl
 _PART: Final = re.compile(r"[A-Za-z0-9_=][A-Za-z0-9_=.\-]*\Z")
 _UNFINISHED: Final = ".put-"
 
+CACHED_BYTES_MAX: Final = 256_000
+"""Bytes of an object up to which it is left in memory for those who read it next."""
+
 
 class ObjectStore(Protocol):
     """Bytes by name. A name, once taken, keeps its bytes until it is deleted."""
@@ -82,6 +85,7 @@ class LocalObjects:
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
+                    _let_go(file.fileno(), len(data))
                 is_same = _linked(Path(unfinished), path) or path.read_bytes() == data
             finally:
                 Path(unfinished).unlink()
@@ -159,6 +163,15 @@ def _linked(unfinished: Path, path: Path) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+def _let_go(handle: int, size: int) -> None:
+    """Give the memory that holds a large file back, now that the disk has it.
+
+    Whoever put it has no need of it, and the next one then takes the same memory again.
+    """
+    if size > CACHED_BYTES_MAX and hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _unavailable(what: str, error: OSError) -> StoreUnavailable:

@@ -3,24 +3,51 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from perdure.kernel.ids import TableId
-from perdure.lake.archetype import Ids, Shape
+from perdure.lake.alike import Alike
+from perdure.lake.archetype import Ids, Shape, ids_of, whole_columns
 from perdure.lake.entity import Entity
 from perdure.lake.state import Rows, WorldState
 
 
-def merged(before: WorldState, touched: Mapping[int, Entity]) -> WorldState:
-    """Return the state before with the touched entities as they are now."""
+def merged(
+    before: WorldState, touched: Mapping[int, Entity], alike: Iterable[Alike] = ()
+) -> WorldState:
+    """Return the state before with the touched entities as they are now.
+
+    No entity is in two of ``touched`` and ``alike``.
+    """
+    gone: defaultdict[TableId, list[Ids]] = defaultdict(list)
+    fresh: defaultdict[TableId, list[Rows]] = defaultdict(list)
+    left, arrived = _parted(before, touched)
+    for table, ids in left.items():
+        gone[table].append(np.array(ids, np.int64))
+    for shape, ids in arrived.values():
+        fresh[shape.table].append(Rows(shape, _rows(before, shape, ids, touched)))
+    for each in alike:
+        for table, ended in each.gone(before):
+            gone[table].append(ended)
+        for rows in each.fresh(before):
+            fresh[rows.shape.table].append(rows)
+    return before.merged(
+        {table: np.sort(np.concatenate(parts)) for table, parts in gone.items()},
+        [_ascending(parts) for parts in fresh.values()],
+    )
+
+
+def _parted(
+    before: WorldState, touched: Mapping[int, Entity]
+) -> tuple[dict[TableId, list[int]], dict[TableId, tuple[Shape, list[int]]]]:
+    """Return the entities that left each table, and those that have new rows in one."""
     tables = [each.shape.table for each in before.ordered]
     gone: defaultdict[TableId, list[int]] = defaultdict(list)
-    arrived: defaultdict[TableId, list[int]] = defaultdict(list)
-    shapes: dict[TableId, Shape] = {}
+    arrived: dict[TableId, tuple[Shape, list[int]]] = {}
     for entity_id in sorted(touched):
         shape, values, home, _ = touched[entity_id]
         if shape is None:
@@ -32,15 +59,18 @@ def merged(before: WorldState, touched: Mapping[int, Entity]) -> WorldState:
             gone[tables[home]].append(entity_id)
         elif home >= 0 and not values:
             continue
-        shapes[table] = shape
-        arrived[table].append(entity_id)
-    return before.merged(
-        {table: np.array(ids, np.int64) for table, ids in gone.items()},
-        [
-            Rows(shapes[table], _rows(before, shapes[table], ids, touched))
-            for table, ids in arrived.items()
-        ],
-    )
+        arrived.setdefault(table, (shape, []))[1].append(entity_id)
+    return gone, arrived
+
+
+def _ascending(parts: Sequence[Rows]) -> Rows:
+    """Join rows of one table, and put them in the order of their entities."""
+    shape = parts[0].shape
+    rows = whole_columns(pa.concat_tables([each.table for each in parts]))
+    ids = ids_of(rows)
+    if bool(np.all(ids[:-1] < ids[1:])):
+        return Rows(shape, rows)
+    return Rows(shape, rows.take(pa.array(np.argsort(ids, kind="stable"))))
 
 
 def _rows(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from math import isfinite
+from operator import itemgetter
 from types import NoneType
 from typing import Any, Final, NamedTuple
 
@@ -45,14 +46,21 @@ def plain_fields(model: type[Component]) -> tuple[PlainField, ...] | None:
     return tuple(fields)
 
 
-def are_plain_values(fields: Sequence[PlainField], stored: Sequence[Any]) -> bool:
-    """Say whether all of these are what a plain class decodes, spelled as it encodes them."""
+def plain_columns(
+    fields: Sequence[PlainField], stored: Sequence[Any]
+) -> dict[str, list[Any]] | None:
+    """Return values by field if they are what a plain class decodes, spelled as it encodes them."""
     if set(map(type, stored)) != {dict} or set(map(len, stored)) != {len(fields)}:
-        return False
-    try:
-        return all(_fits(field, [each[field.name] for each in stored]) for field in fields)
-    except KeyError:
-        return False
+        return None
+    columns: dict[str, list[Any]] = {}
+    for field in fields:
+        try:
+            columns[field.name] = list(map(itemgetter(field.name), stored))
+        except KeyError:
+            return None
+        if not _fits(field, columns[field.name]):
+            return None
+    return columns
 
 
 def fit_column(kind: type, values: list[Any]) -> bool:

@@ -21,6 +21,9 @@ from perdure.lake.schema import physical_fingerprint
 IMPLIED: Final = ("world_id", "run_id", "tick", "commit")
 """Base columns with one value in all rows of a tick: known from its manifest, never stored."""
 
+AT_ONCE_BYTES_MAX: Final = 256_000
+"""Bytes that are spelled and digested in less time than it takes to ask another thread."""
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -63,8 +66,11 @@ async def stored_rows(
         return inline
     data = segment_bytes(rows)
     name = segment_name(world, origin.tick, origin.token, table, is_checkpoint=is_checkpoint)
-    # Beside each other, and beside the event loop: either takes milliseconds for a large world.
-    _, sha256 = await asyncio.gather(objects.put(name, data), asyncio.to_thread(_sha256, data))
+    if data.nbytes <= AT_ONCE_BYTES_MAX:
+        await objects.put(name, data)
+        sha256 = _sha256(data)
+    else:  # beside each other, and beside the event loop: either takes milliseconds
+        _, sha256 = await asyncio.gather(objects.put(name, data), asyncio.to_thread(_sha256, data))
     return TableRows(
         table=table, rows=rows.num_rows, segment=name, bytes=data.nbytes, sha256=sha256
     )
@@ -102,10 +108,16 @@ def inlined(table: TableId, rows: pa.Table) -> TableRows | None:
 def segment_bytes(rows: pa.Table) -> memoryview:
     """Spell rows as an Arrow IPC file, uncompressed, without the implied columns."""
     lean = _lean(rows)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, lean.schema) as writer:
-        writer.write_table(lean)
-    return memoryview(sink.getvalue()).cast("B")
+    if lean.nbytes <= AT_ONCE_BYTES_MAX:
+        sink = pa.BufferOutputStream()
+        _write(lean, sink)
+        return memoryview(sink.getvalue()).cast("B")
+    # Measured first: a buffer that grows is copied, and touches twice the memory.
+    measure = pa.MockOutputStream()
+    _write(lean, measure)
+    buffer = pa.allocate_buffer(measure.size())
+    _write(lean, pa.FixedSizeBufferWriter(buffer))
+    return memoryview(buffer).cast("B")
 
 
 def read_segment(held: TableRows, data: bytes, schema: pa.Schema) -> pa.Table:
@@ -145,6 +157,11 @@ def with_origin(rows: pa.Table, origin: Origin, schema: pa.Schema) -> pa.Table:
         for field in schema
     ]
     return pa.table(arrays, schema=schema)
+
+
+def _write(rows: pa.Table, sink: pa.NativeFile) -> None:
+    with sink, pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows)
 
 
 def _sha256(data: bytes | memoryview) -> str:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby
+from itertools import groupby
 from operator import attrgetter
 from typing import Final, Literal
 
+from perdure.kernel import ranges
+from perdure.kernel.columns import CommandColumns
 from perdure.kernel.component import Registry
 from perdure.kernel.drain import Drained, Span
 from perdure.kernel.ids import Sequence as CommandSequence
 from perdure.kernel.records import Drain, Probe
 from perdure.kernel.settle import Failure
+from perdure.lake.spelled import SPELLED_MIN
 from perdure.lake.staging import Staging
 from perdure.lake.state import WorldState
 
@@ -60,17 +63,36 @@ async def apply_drained(
     for part in _parts(drained.spans, careful):
         if named is not None and careful is not None:
             await named(_probe(part))
-        result = staging.apply(
-            list(chain.from_iterable(map(Span.commands, part))),
-            stop_on_retryable=on_failure == "stop",
-        )
-        outcome.applied += result.applied
-        outcome.rejected += result.rejected
-        outcome.charged += [(failure, 1) for failure in result.retryable]
-        if result.retryable and on_failure == "stop":
+        if not _applied(staging, part, outcome, on_failure):
             break
     outcome.state = staging.state()
     return outcome
+
+
+def _applied(staging: Staging, part: list[Span], outcome: Outcome, on_failure: OnFailure) -> bool:
+    """Apply a part, large batches as wholes if that can be; False if the tick takes no more."""
+    waiting = CommandColumns.of(())
+    for span in part:
+        is_large = span.size == span.batch.size >= SPELLED_MIN
+        if is_large and waiting.sequences:  # what comes before it is applied before it
+            if not _applied_columns(staging, waiting, outcome, on_failure):
+                return False
+            waiting = CommandColumns.of(())
+        if is_large and staging.applied_whole(span.batch):
+            outcome.applied.extend(ranges.members(((span.first, span.last),)))
+        else:
+            waiting.add(span.batch, span.first, span.last)
+    return _applied_columns(staging, waiting, outcome, on_failure)
+
+
+def _applied_columns(
+    staging: Staging, columns: CommandColumns, outcome: Outcome, on_failure: OnFailure
+) -> bool:
+    result = staging.apply(columns, stop_on_retryable=on_failure == "stop")
+    outcome.applied += result.applied
+    outcome.rejected += result.rejected
+    outcome.charged += [(failure, 1) for failure in result.retryable]
+    return not result.retryable or on_failure != "stop"
 
 
 def _parts(spans: Sequence[Span], careful: Drain | None) -> list[list[Span]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import starmap
 from typing import Final
@@ -41,6 +42,11 @@ from perdure.runtime.ports import Executes
 PLANS_MAX: Final = 4
 """Times a query is planned again because what it was about to read has moved."""
 
+SEGMENTS_READ_MAX: Final = 32
+SEGMENT_BYTES_MAX: Final = 8_000_000
+"""Landed ticks, and bytes of their segments, up to which a state is read from these and not from
+tables: about what opening a table costs."""
+
 CHECKPOINT_PAGE: Final = 100
 CHECKPOINT_WALK_MAX: Final = 1_000
 """Manifests looked through for a checkpoint; without one, rows are read from the start."""
@@ -60,6 +66,9 @@ class Reader:
     storage: StorageId
     registry: Registry = field(default_factory=Registry)
     """What the application knows; a process that knows nothing can read all that has rows."""
+
+    segment_bytes_max: int = SEGMENT_BYTES_MAX
+    """Bytes of landed segments that a state may be read from."""
 
     async def query(
         self,
@@ -156,15 +165,28 @@ class _Attempt:
             base = await self._checkpoint(piece)
             if base is not None:
                 found += base.rows
-                found += await self._rows(piece.cut(base.tick + 1, tick))
+                found += await self._since(piece.cut(base.tick + 1, tick))
                 break
-            found += await self._rows(piece)
+            found += await self._since(piece)
         return await asyncio.to_thread(self._state, pa.concat_tables(found), origin)
 
     def _state(self, rows: pa.Table, origin: Origin) -> pa.Table:
         living = latest(rows)
         living = living.filter(living.column("is_active"))
         return with_origin(living, origin, self.cover.schema)
+
+    async def _since(self, part: Part) -> list[pa.Table]:
+        """Return all rows of a part: from its own segments while they are there and few.
+
+        What a state needs beside its checkpoint was written lately, and is read in the time
+        that a table takes to be opened; a table has more to read, the older it is.
+        """
+        if part.last - part.first < SEGMENTS_READ_MAX and part.landed >= part.first:
+            held = [(m, rows) for m in await self._manifests(part) for rows in m.tables]
+            if sum(rows.bytes for _, rows in held) <= self.reader.segment_bytes_max:
+                with suppress(_Moved):  # trimmed: the tables have all of it
+                    return await self._held(part, held)
+        return await self._rows(part)
 
     async def _rows(self, part: Part) -> list[pa.Table]:
         """Return all rows of a part: landed ones from the tables, later ones from segments."""

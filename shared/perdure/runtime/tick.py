@@ -350,21 +350,20 @@ class _Step:
         origin = Origin(self._world.world, self._world.run, self._grip.tick, token)
         for table in tables:
             await self._ticker.register(self._ref, table)
-        return tuple(
-            await asyncio.gather(
-                *(
-                    stored_rows(
-                        table.table,
-                        table.rows,
-                        world=self._ref.partition,
-                        origin=origin,
-                        objects=self._means.objects,
-                        is_checkpoint=is_checkpoint,
-                    )
-                    for table in tables
-                )
+        puts = [
+            stored_rows(
+                table.table,
+                table.rows,
+                world=self._ref.partition,
+                origin=origin,
+                objects=self._means.objects,
+                is_checkpoint=is_checkpoint,
             )
-        )
+            for table in tables
+        ]
+        if len(puts) == 1:  # as most ticks: no task need be made of it
+            return (await puts[0],)
+        return tuple(await asyncio.gather(*puts))
 
     async def _checkpoint(
         self, state: WorldState, found: Changes, tables: tuple[TableRows, ...], token: Token
