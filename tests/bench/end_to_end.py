@@ -18,18 +18,19 @@ from perdure.kernel.ids import EntityId
 from perdure.lake.catalog import open_local
 from perdure.lake.iceberg import Lake
 from perdure.runtime.read import Reader
-from perdure.runtime.tick import WARM_WORLDS_MAX, Ticker
+from perdure.runtime.tick import Ticker
 
 FLOOR = "asyncio group commit, then rows and JSON in one SQLite transaction"
 ALONE = 100
 """Requests of a round of one caller that waits for the end of each."""
 
 BATCH = 100
+WRITERS = 8
 
 
 @dataclass
 class _Worlds:
-    """Worlds that are ticked while they are written to, by as many writers as keep them warm."""
+    """Worlds that are ticked while they are written to, by a few writers."""
 
     storage: Storage
     names: list[str]
@@ -43,8 +44,7 @@ class _Worlds:
         names = [f"w{number}" for number in range(bench.scale.worlds)]
         for name in names:
             await storage.worlds.create(name, world_id=name)
-        count = -(-len(names) // WARM_WORLDS_MAX)
-        tickers = [storage.ticker(f"writer-{number}") for number in range(count)]
+        tickers = [storage.ticker(f"writer-{number}") for number in range(WRITERS)]
         return cls(storage, names, reader, tickers, spawned=dict.fromkeys(names, 0))
 
     async def settle(self, count: int, callers: int, size: int) -> float:
@@ -167,6 +167,6 @@ async def _in_process(bench: Bench, directory: Path) -> list[Figure]:
             measured, least = await in_turn(rounds, ours, floor)
             figures.append(Figure(f"in process, {name}", "commands/s", measured, least, FLOOR))
     bench.notes.append(
-        f"In process, {len(worlds.tickers)} writers tick the worlds, each as many as it keeps warm."
+        f"In process, {len(worlds.tickers)} writers tick the worlds, each its share."
     )
     return figures

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -44,9 +43,7 @@ from perdure.runtime.preflight import preflight
 from perdure.runtime.rebuild import Warm, rebuild
 from perdure.runtime.report import TickReport, report_of
 from perdure.runtime.steady import steadily
-
-WARM_WORLDS_MAX: Final = 16
-"""Worlds whose state a process keeps between ticks."""
+from perdure.runtime.warm import WarmWorlds
 
 DRAIN_TRIES: Final = 12
 """Times a drain that met a running commit, or was overtaken, is read again."""
@@ -82,7 +79,7 @@ class Ticker:
         self._lease_ms = lease_ms
         self._on_failure: OnFailure = on_failure
         self._choices = Choices(means.authority, means.app, means.pause)
-        self._warm: OrderedDict[Partition, Warm] = OrderedDict()
+        self._warm = WarmWorlds()
         self._known: set[str] = set()
         self._ours: dict[Partition, World] = {}
         self._turns: WeakValueDictionary[Partition, asyncio.Lock] = WeakValueDictionary()
@@ -118,7 +115,7 @@ class Ticker:
         means = self._means
         checked = await preflight(means, self._choices, self._holder, ref)
         self._ours[ref.partition] = checked.world
-        self._remember(ref, checked)
+        self._warm.keep(ref.partition, checked)
 
     async def release(self, ref: WorldRef, grip: Grip) -> None:
         """Let the fence go. A fence lost meanwhile is no matter."""
@@ -161,7 +158,7 @@ class Ticker:
                 await self._means.pause(0.002 * attempt)
                 continue
             except StaleWriter:
-                self._warm.pop(ref.partition, None)
+                self._warm.forget(ref.partition)
                 raise
             self._keep(ref, published, after, warm)
             report = report_of(published, drained)
@@ -179,7 +176,7 @@ class Ticker:
         warm = self._warm.get(ref.partition)
         head = grip.head
         if warm is not None and warm.fits(grip.epoch, head):
-            self._remember(ref, replace(warm, epoch=grip.epoch))
+            self._warm.keep(ref.partition, replace(warm, epoch=grip.epoch))
             return warm
         world = self._ours[ref.partition]
         return await rebuild(self._means.authority, self._means.objects, ref, world, head)
@@ -229,13 +226,7 @@ class Ticker:
             manifest.next_in_tick_entity_id,
             0 if manifest.checkpoint is not None else before.rows_since_checkpoint + rows,
         )
-        self._remember(ref, kept)
-
-    def _remember(self, ref: WorldRef, warm: Warm) -> None:
-        self._warm[ref.partition] = warm
-        self._warm.move_to_end(ref.partition)
-        while len(self._warm) > WARM_WORLDS_MAX:
-            self._warm.popitem(last=False)
+        self._warm.keep(ref.partition, kept)
 
     async def register(self, ref: WorldRef, table: TableChanges) -> None:
         """Write down what a table holds, once per process and table."""
