@@ -30,6 +30,7 @@ from perdure.kernel.ids import (
     WorldId,
     checked_id,
 )
+from perdure.kernel.kept import kept
 from perdure.kernel.ledger import Ledger
 from perdure.kernel.listing import SHOWS, Show, is_shown
 from perdure.kernel.log import LogEntry
@@ -56,16 +57,23 @@ TORN_TRIES: Final = 8
 """Times a reading that met a running commit is taken again before it is Contended."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Submitted:
     """What an admission answers."""
 
     batch_id: BatchId
-    receipts: tuple[Receipt, ...]
+    answer: Admitted | KnownAdmitted
     statuses: tuple[CommandState, ...]
     """Where each command stands now: no part of what was promised."""
 
-    replayed: bool
+    @property
+    def replayed(self) -> bool:
+        return self.answer.replayed
+
+    @kept
+    def receipts(self) -> tuple[Receipt, ...]:
+        """One for each command, in their order. Spelled when first asked for."""
+        return tuple(self.answer.receipts())
 
 
 class Worlds:
@@ -249,22 +257,21 @@ class Worlds:
             answer: Admitted | KnownAdmitted = await self._authority.execute(
                 Admit(ref, batch, holder, by)
             )
-            receipts = tuple(answer.receipts())
-            states = await _afterwards(self._states(ref, answer, len(receipts)))
+            states = await _afterwards(self._states(ref, answer))
         except Unavailable as error:
             error.batch_id = chosen
             raise
-        return Submitted(chosen, receipts, states, answer.replayed)
+        return Submitted(chosen, answer, states)
 
     async def _states(
-        self, ref: WorldRef, answer: Admitted | KnownAdmitted, size: int
+        self, ref: WorldRef, answer: Admitted | KnownAdmitted
     ) -> tuple[CommandState, ...]:
         """Tell where the commands of an admission stand: only a replay's may have moved."""
         if not answer.replayed:
             pending: CommandState = "pending"
-            return (pending,) * size
+            return (pending,) * answer.size
         if isinstance(answer, Admitted):
-            page = await self._steady(Ledger(ref, (answer.seq, 0), size))
+            page = await self._steady(Ledger(ref, (answer.seq, 0), answer.size))
             return tuple(command.status for command in page.commands)
         ids = [receipt.command_id for receipt in answer.receipts()]
         found = [await self._steady(StatusOf(ref, command)) for command in ids]
