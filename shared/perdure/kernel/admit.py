@@ -22,7 +22,7 @@ from perdure.kernel.ids import (
     Tick,
 )
 from perdure.kernel.kept import kept
-from perdure.kernel.pages import Page, PageEntry, page_key
+from perdure.kernel.pages import Page, page_key
 from perdure.kernel.places import PageName
 from perdure.kernel.records import (
     BatchKey,
@@ -222,14 +222,13 @@ class Admit(WorldRequest):
         last = head.last_page
         by_due = grouped(self.batch.dues, head.published)
         for number, ((tick, priority), indices) in enumerate(by_due.items()):
-            entry = PageEntry(seq=seq, group=number, count=len(indices))
             page = None
             if last is not None and (last.tick, last.priority) == (tick, priority):
                 page = view.get(page_key(world, last))
             if page is None or not page.has_room:
                 first = Sequence(head.next_sequence + indices[0])
                 page = Page.of(world, PageName(tick, priority, first))
-            page = page.appended(entry)
+            page = page.admitted(seq, number, len(indices))
             pages.append(page)
             last = page.name
             groups.append(Group(tick=tick, priority=priority, count=len(indices), page=last))

@@ -31,6 +31,10 @@ EXACT_MAX: Final = 2**53
 FLOATS_MIN: Final = 8
 """Floats of a column that are worth the way to pydantic's core and back."""
 
+ModelOf = Callable[[str, type], type[Component]]
+"""Returns the class that a reference stands for beside a value of this type."""
+
+_NO_OPTIONS: Final = (None,) * len(OPTIONS)
 _options: Final = itemgetter(*OPTIONS)
 _FLOAT: Final = {float}
 _KINDS: Final = frozenset({Spawn, Update, AddComponents})
@@ -67,39 +71,72 @@ class _Unlike(Exception):
     """Not plainly in order: to be looked at one by one."""
 
 
-def alike(
-    commands: Sequence[Command], model_of: Callable[[str, type], type[Component]]
-) -> Alike | None:
+def alike(commands: Sequence[Command], model_of: ModelOf) -> Alike | None:
     """Spell commands of one kind, or return None to have each of them looked at.
 
-    ``model_of`` returns the class that a reference, and the type of its value, stand for.
+    ``model_of`` raises what the reference is refused with.
     """
     try:
-        kind, options, fields = _outlines(commands)
-        columns: list[Iterable[Any]] = []
-        models: list[type[Component]] = []
-        components = [each["components"] for each in fields]
-        if set(map(type, components)) != {dict}:
-            return None
-        for reference in _only(map(tuple, components)):
-            values = [each[reference] for each in components]
-            model = model_of(reference, _only(map(type, values)))
-            models.append(model)
-            columns += _columns(model, values)
-        order, template = _template(kind, options, tuple(models))
-        if kind is not Spawn:
-            entities = [each["entity_id"] for each in fields]
-            if set(map(type, entities)) != {int}:
-                return None
-            columns.append(entities)
-        rows = (
-            zip(*(columns[at] for at in order), strict=True) if order else repeat((), len(fields))
-        )
-        spelled = list(map(template.__mod__, rows))
+        if len(commands) == 1 and _options(commands[0].__dict__) == _NO_OPTIONS:
+            return _alone(commands[0], model_of)
+        return _together(commands, model_of)
     except (_Unlike, KeyError, TypeError, PerdureError):
         return None
+
+
+def _alone(command: Command, model_of: ModelOf) -> Alike:
+    """Spell one command without options: most admissions are of one."""
+    fields = command.__dict__
+    kind, components = type(command), fields["components"]
+    if kind not in _KINDS or type(components) is not dict:
+        raise _Unlike
+    row: list[Any] = []
+    models: list[type[Component]] = []
+    for reference, value in components.items():
+        model = model_of(reference, type(value))
+        models.append(model)
+        held = value if type(value) is dict else value.__dict__
+        plain = _plain_fields(model)
+        if plain is None or len(held) != len(plain):
+            raise _Unlike
+        for field in plain:
+            each = held[field.name]
+            if type(each) is not float or field.logical != "float64" or not isfinite(each):
+                (each,) = _ready(field, [each])
+            row.append(each)
+    order, template = _template(kind, _NO_OPTIONS, tuple(models))
+    if kind is not Spawn:
+        row.append(fields["entity_id"])
+        if type(row[-1]) is not int:
+            raise _Unlike
+    return _checked([template % tuple([row[at] for at in order])], _NO_OPTIONS)
+
+
+def _together(commands: Sequence[Command], model_of: ModelOf) -> Alike:
+    kind, options, fields = _outlines(commands)
+    columns: list[Iterable[Any]] = []
+    models: list[type[Component]] = []
+    components = [each["components"] for each in fields]
+    if set(map(type, components)) != {dict}:
+        raise _Unlike
+    for reference in _only(map(tuple, components)):
+        values = [each[reference] for each in components]
+        model = model_of(reference, _only(map(type, values)))
+        models.append(model)
+        columns += _columns(model, values)
+    order, template = _template(kind, options, tuple(models))
+    if kind is not Spawn:
+        entities = [each["entity_id"] for each in fields]
+        if set(map(type, entities)) != {int}:
+            raise _Unlike
+        columns.append(entities)
+    rows = zip(*(columns[at] for at in order), strict=True) if order else repeat((), len(fields))
+    return _checked(list(map(template.__mod__, rows)), options)
+
+
+def _checked(spelled: list[str], options: tuple[Any, ...]) -> Alike:
     if max(map(len, spelled)) > limits.COMMAND_BYTES_MAX:
-        return None
+        raise _Unlike
     _, tick, priority, _ = options
     return Alike(",".join(spelled).encode("ascii"), (tick, 0 if priority is None else priority))
 

@@ -43,8 +43,6 @@ class PageEntry:
         fields = [self.seq, self.group, self.count, self.open, self.attempts, self.world]
         while len(fields) > 3 and not fields[-1]:
             fields.pop()
-        if len(fields) == 3:  # as every admission adds one
-            return b"[%d,%d,%d]" % (self.seq, self.group, self.count)
         return canonical(fields)
 
     @classmethod
@@ -113,9 +111,18 @@ class Page(Record):
 
     def appended(self, entry: PageEntry) -> Page:
         """Return the page with one more entry."""
+        return self._longer(entry.spelled())
+
+    def admitted(self, seq: Seq, group: int, count: int) -> Page:
+        """Return the page with one more entry, of a group just admitted."""
+        return self._longer(b"[%d,%d,%d]" % (seq, group, count))
+
+    def _longer(self, entry: bytes) -> Page:
         comma = b"," if len(self.spelled) > len(b"[]") else b""
-        spelled = b"%b%b%b]" % (self.spelled[:-1], comma, entry.spelled())
-        return Page(partition=self.partition, name=self.name, spelled=spelled)
+        spelled = b"%b%b%b]" % (self.spelled[:-1], comma, entry)
+        page = Page(partition=self.partition, name=self.name, spelled=spelled)
+        page.__dict__["key"] = self.key  # as it would be spelled again
+        return page
 
     def body(self) -> bytes:
         return self.spelled

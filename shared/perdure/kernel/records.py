@@ -150,7 +150,7 @@ class Drain:
     """(sequence, deaths) of commands that are known to have killed their writer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Head(Record):
     """The one record that every commit to a world writes or conditions on; at most 1 KB."""
 
