@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Self
+from typing import Self
 
 from perdure.kernel import limits
 from perdure.kernel.canonical import canonical, strict
