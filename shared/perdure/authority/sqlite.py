@@ -178,7 +178,7 @@ class SqliteStore:
     async def _applied(self, commits: list[Commit]) -> list[_Outcome]:
         """Apply commits in one transaction, at once if that takes no longer than a way to a thread.
 
-        A thread is told and tells, both sleep, and with every statement it gives up Python's lock
+        A thread is told and tells, both sleep, and with every statement it gives up the interpreter
         and waits for it: that takes as long as all of a commit on a disk that syncs fast.
         """
         began = self._seconds()
