@@ -2,7 +2,7 @@
 
 from perdure.api import ticking
 from perdure.api.sandbox import Sandbox
-from perdure.api.wiring import dispatching
+from perdure.api.wiring_dispatch import dispatching
 
 sandbox = Sandbox(dispatching, (), ticking.dispatch_due)
 handler = sandbox.handler

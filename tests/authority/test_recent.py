@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 from hypothesis import given, settings
-from tests.authority.test_agreement import HISTORIES
+from hypothesis import strategies as st
 
 from perdure.authority.engine import Authority
 from perdure.authority.memory import MemoryStore
@@ -19,6 +19,8 @@ from perdure.authority.testing.records import (
     HERE,
     Add,
     AddOnce,
+    Collect,
+    Copy,
     Look,
     Move,
     Note,
@@ -31,6 +33,21 @@ from perdure.authority.testing.registry import authority
 from perdure.kernel.errors import NotFound, PerdureError
 from perdure.kernel.ids import Instant, Partition
 from perdure.kernel.view import Decision, Reads, Request, View
+
+NAMES = st.sampled_from(["a", "b", "c"])
+TEXTS = st.sampled_from(["x", "y", "long " * 300])
+REQUESTS: st.SearchStrategy[Request[object]] = st.one_of(
+    st.builds(Add, NAMES, st.integers(1, 3)),
+    st.builds(Tell, NAMES, TEXTS),
+    st.builds(Write, st.lists(st.tuples(NAMES, TEXTS), min_size=1, max_size=3).map(tuple)),
+    st.builds(Move, NAMES, NAMES, st.integers(1, 3)).filter(
+        lambda each: each.source != each.target
+    ),
+    st.builds(Copy, NAMES, st.booleans()),
+    st.builds(Collect, st.booleans()),
+    st.builds(Look, st.just(("a", "b")), st.booleans()),
+)
+HISTORIES = st.lists(st.lists(REQUESTS, min_size=1, max_size=4), min_size=1, max_size=8)
 
 
 def test_the_process_that_wrote_last_need_not_load() -> None:

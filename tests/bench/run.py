@@ -21,6 +21,7 @@ PREFIX = ".bench-"
 CASES = {
     "admission": "admission",
     "batches": "batches",
+    "parts": "parts",
     "settling": "settling",
     "ticking": "ticking",
     "history": "history",

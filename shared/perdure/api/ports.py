@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from perdure.authority.costs import Costs
 from perdure.kernel.caller import Caller
-from perdure.kernel.create import WorldInfo
 from perdure.kernel.ids import EntityId, Tick, WorldId
-from perdure.runtime.configure import Configuring
 from perdure.runtime.worlds import Worlds
+
+if TYPE_CHECKING:
+    from perdure.kernel.create import WorldInfo
+    from perdure.runtime.configure import Configuring
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,28 +5,24 @@ from __future__ import annotations
 import asyncio
 import importlib
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from perdure.api import wiring_objects, wiring_queue
+from perdure.api import wiring_objects
 from perdure.api.ports import Api
-from perdure.api.queue import Queue
 from perdure.api.settings import Settings, settings
 from perdure.authority import system
-from perdure.authority.costs import Costs
 from perdure.authority.engine import Authority
 from perdure.authority.sqlite import SqliteStore
 from perdure.authority.store import Store
 from perdure.kernel.errors import StoreUnavailable
 from perdure.kernel.floor import EnterCatalog
-from perdure.kernel.ids import Instant, RunId, StorageId, Token
+from perdure.kernel.ids import Instant, RunId, Token
 from perdure.runtime.app import App, load_app
 from perdure.runtime.archive import ArchivedStore
-from perdure.runtime.dispatch import Due, Found, look
 from perdure.runtime.worlds import Worlds
 
 CLOUD: Final = "perdure.api.wiring_aws"
@@ -75,39 +71,6 @@ async def opened_authority(chosen: Settings) -> AsyncIterator[Authority]:
         yield authority
     finally:
         await authority.close()
-
-
-@asynccontextmanager
-async def dispatching(chosen: Settings | None = None) -> AsyncIterator[Dispatching]:
-    """Open what finding the worlds that are due needs; where, the environment says unless told."""
-    found = chosen or settings()
-    queue = wiring_queue.opened(found)
-    async with opened_worlds(found) as (authority, _):
-        yield Dispatching(authority, found.storage, queue)
-
-
-@dataclass(frozen=True, slots=True)
-class Dispatching:
-    """An open authority and a queue, as dispatching needs them."""
-
-    authority: Authority
-    storage: StorageId
-    queue: Queue
-
-    def costs(self) -> Costs:
-        """Return what the store has been asked for so far."""
-        return self.authority.costs()
-
-    async def look(self, *, ms: int, tell: Callable[[Sequence[Due]], Awaitable[None]]) -> Found:
-        """Find the worlds that are due, for at most ``ms``, and tell of them as they are found."""
-        until = system.now() + ms
-        return await look(
-            self.authority,
-            self.storage,
-            now=system.now,
-            go_on=lambda: system.now() < until,
-            tell=tell,
-        )
 
 
 def run_id(now: Instant, token: Token) -> RunId:

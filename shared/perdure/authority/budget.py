@@ -51,6 +51,8 @@ def check_commit(commit: Commit) -> None:
 
 def _key_bytes(key: Key[Any]) -> int:
     partition, sort = key
+    if partition.isascii() and sort.isascii():
+        return len(partition) + len(sort)
     return len(partition.encode()) + len(sort.encode())
 
 

@@ -123,8 +123,8 @@ class Authority:
             line = self._lines[stream] = _Line(self._recent.of(stream))
             line.task = asyncio.create_task(self._serve(stream, line))
         line.waiting.append(member)
-        reply: T = await member.answer
-        return reply
+        answer: asyncio.Future[T] = member.answer
+        return await answer
 
     async def view(self, reads: Reads) -> View:
         """Load records without asking for anything; callers of ``execute`` are not held up.
@@ -205,7 +205,9 @@ class Authority:
         )
 
     async def _decided(self, group: list[Asked], recent: Recent | None) -> Decided:
-        reads = Reads.union(*(member.reads for member in group))
+        reads = group[0].reads
+        if len(group) > 1:
+            reads = Reads.union(*(member.reads for member in group))
         view = View({})
         if recent is not None:
             view, reads = recent.guess(reads)

@@ -8,7 +8,6 @@ from a guess.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import replace
 from typing import Any, Final
 
 from perdure.kernel.commit import Check, Commit, Put, Remove
@@ -45,7 +44,9 @@ class Recent:
         if not (reads.peeks or reads.ranges) and reads.absent.issuperset(left):
             guesses |= dict.fromkeys(left, ABSENT)
             left = ()
-        return View({}, guesses=guesses), replace(reads, keys=left)
+        return View({}, guesses=guesses), Reads(
+            left, reads.ranges, reads.peeks, reads.snapshot, reads.absent
+        )
 
     def learn(self, commit: Commit, written: Written) -> None:
         """Keep what a commit that happened has written over and will be written over again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
+import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 import aiosqlite
 
+from perdure.authority import system
 from perdure.authority.sqlite_schema import open_database, open_untouched, translated
 from perdure.authority.store import RevisionConflict
 from perdure.kernel.commit import Action, Check, Commit, Put, Remove
@@ -27,6 +29,10 @@ BUSY_MS: Final = 5_000
 
 TRANSACTION_COMMITS_MAX: Final = 128
 """Commits that share one transaction, and one sync."""
+
+AT_ONCE_SECONDS_MAX: Final = 0.002
+"""How long the last transaction may have taken for the next to be made without a thread: what an
+event loop is held up by anyway, by a few requests. Slow disks are above it with every sync."""
 
 _READ: Final = "SELECT revision, token, body FROM record WHERE partition = ? AND sort = ?"
 _SEEN: Final = "SELECT revision, token FROM record WHERE partition = ? AND sort = ?"
@@ -62,16 +68,46 @@ class _Connection(aiosqlite.Connection):
             await asyncio.to_thread(self._thread.join)
             raise
 
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        super().__init__(connect, iter_chunk_size=64)
+        self._in_use = threading.Lock()
+        """Work goes on in the thread though nobody awaits it any more."""
+
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        done: T = await self._execute(work, self._conn)  # type: ignore[no-untyped-call]
+        """Run a piece of work in the thread of the connection."""
+        done: T = await self._execute(self._alone, work)  # type: ignore[no-untyped-call]
         return done
+
+    def _alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._in_use:
+            return work(self._conn)
+
+    def run_here(self, work: Callable[[sqlite3.Connection], T | None]) -> T | None:
+        """Run a piece of work in the thread of the caller; None if another one runs."""
+        if not self._in_use.acquire(blocking=False):
+            return None
+        try:
+            return work(self._conn)
+        finally:
+            self._in_use.release()
 
 
 class SqliteStore:
     """Two connections: loads do not wait for the sync of a commit."""
 
-    def __init__(self, path: Path, reader: _Connection, writer: _Connection) -> None:
+    def __init__(
+        self,
+        path: Path,
+        reader: _Connection,
+        writer: _Connection,
+        *,
+        busy_ms: int,
+        seconds: Callable[[], float],
+    ) -> None:
         self.path = path
+        self._busy_ms = busy_ms
+        self._seconds = seconds
+        self._last_took = AT_ONCE_SECONDS_MAX
         self.syncs = 0
         """Transactions committed: each syncs the log once."""
         self._closing: asyncio.Task[None] | None = None
@@ -82,7 +118,12 @@ class SqliteStore:
 
     @classmethod
     async def open(
-        cls, path: Path, *, busy_ms: int = BUSY_MS, untouched: bool = False
+        cls,
+        path: Path,
+        *,
+        busy_ms: int = BUSY_MS,
+        untouched: bool = False,
+        seconds: Callable[[], float] = system.seconds,
     ) -> SqliteStore:
         """Open the file, and make it if its directory exists.
 
@@ -91,14 +132,14 @@ class SqliteStore:
         """
         opening = open_untouched if untouched else open_database
         connect = partial(opening, path, busy_ms=busy_ms)
-        reader, writer = (_Connection(connect, iter_chunk_size=64) for _ in range(2))
+        reader, writer = _Connection(connect), _Connection(connect)
         await writer.opened()
         try:
             await reader.opened()
         except BaseException:
             await writer.close()
             raise
-        return cls(path, reader, writer)
+        return cls(path, reader, writer, busy_ms=busy_ms, seconds=seconds)
 
     async def load(self, reads: Reads) -> View:
         self._check_open()
@@ -137,8 +178,7 @@ class SqliteStore:
             while self._waiting:
                 count = min(len(self._waiting), TRANSACTION_COMMITS_MAX)
                 group = [self._waiting.popleft() for _ in range(count)]
-                commits = [commit for commit, _ in group]
-                outcomes = await self._writer.run(partial(_apply_all, commits, self.path))
+                outcomes = await self._applied([commit for commit, _ in group])
                 self.syncs += 1
                 for (_, answer), outcome in zip(group, outcomes, strict=True):
                     _tell(answer, outcome)
@@ -150,6 +190,22 @@ class SqliteStore:
                 raise
         finally:
             self._writing = None
+
+    async def _applied(self, commits: list[Commit]) -> list[_Outcome]:
+        """Apply commits in one transaction, at once while the disk is fast.
+
+        The way to a thread and back is not free: two threads are woken, and with every statement
+        the one that writes gives up the interpreter and waits for it.
+        """
+        began = self._seconds()
+        outcomes = None
+        if self._last_took < AT_ONCE_SECONDS_MAX:
+            outcomes = self._writer.run_here(partial(_apply_at_once, commits, self.path))
+        if outcomes is None:
+            patient = partial(_patiently, self._busy_ms, partial(_apply_all, commits, self.path))
+            outcomes = await self._writer.run(patient)
+        self._last_took = self._seconds() - began
+        return outcomes
 
 
 def _tell(answer: asyncio.Future[None], outcome: BaseException | None) -> None:
@@ -193,6 +249,38 @@ def _stored(revision: Any, token: Any, body: Any) -> Stored:
     return Stored(Version(revision, Token(token)), body)
 
 
+def _patiently(
+    busy_ms: int, work: Callable[[sqlite3.Connection], T], database: sqlite3.Connection
+) -> T:
+    """Let another process end what it writes, and then do ``work``."""
+    database.execute(f"PRAGMA busy_timeout = {busy_ms}")
+    try:
+        return work(database)
+    finally:
+        database.execute("PRAGMA busy_timeout = 0")
+
+
+def _apply_at_once(
+    commits: list[Commit], path: Path, database: sqlite3.Connection
+) -> list[_Outcome] | None:
+    """Apply all commits in one transaction; None, and nothing done, if there is more to it.
+
+    More to it is: another process that writes, a condition that does not hold, an error.
+    """
+    _roll_back(database)
+    try:
+        database.execute("BEGIN IMMEDIATE")
+        if all(_is_done(commit, database) for commit in commits):
+            return _ended([None] * len(commits), path, database)
+    except sqlite3.Error:
+        pass
+    except BaseException:
+        _roll_back(database)
+        raise
+    _roll_back(database)
+    return None
+
+
 def _apply_all(commits: list[Commit], path: Path, database: sqlite3.Connection) -> list[_Outcome]:
     """Apply each commit in one transaction, and return how each went."""
     outcomes: list[_Outcome] = [None] * len(commits)
@@ -208,6 +296,11 @@ def _apply_all(commits: list[Commit], path: Path, database: sqlite3.Connection) 
         if isinstance(error, sqlite3.Error):
             return [translated(error, path) for _ in commits]
         raise
+    return _ended(outcomes, path, database)
+
+
+def _ended(outcomes: list[_Outcome], path: Path, database: sqlite3.Connection) -> list[_Outcome]:
+    """End a transaction, and return how each of its commits went."""
     try:
         database.execute("COMMIT")
     except sqlite3.Error as error:

@@ -147,7 +147,11 @@ def _opened(
 ) -> sqlite3.Connection:
     try:
         database = sqlite3.connect(
-            address, timeout=busy_ms / 1_000, isolation_level=None, uri=address != str(path)
+            address,
+            timeout=busy_ms / 1_000,
+            isolation_level=None,
+            uri=address != str(path),
+            check_same_thread=False,  # a store sees to it that two never use it at once
         )
     except sqlite3.Error as error:
         raise translated(error, path) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from perdure.kernel.batch import Batch, grouped
@@ -20,7 +21,8 @@ from perdure.kernel.ids import (
     Sequence,
     Tick,
 )
-from perdure.kernel.pages import Page, PageEntry, page_key
+from perdure.kernel.kept import kept
+from perdure.kernel.pages import Page, page_key
 from perdure.kernel.places import PageName
 from perdure.kernel.records import (
     BatchKey,
@@ -61,6 +63,10 @@ class Admitted:
 
     replayed: bool = False
 
+    @property
+    def size(self) -> int:
+        return self.batch.size
+
     def receipts(self) -> list[Receipt]:
         """Spell out one receipt per command, in the order they were sent."""
         batch = self.batch
@@ -71,9 +77,9 @@ class Admitted:
         ticks = [after if tick is None or tick < after else tick for tick, _ in batch.dues]
         priorities = [priority for _, priority in batch.dues]
         sequences = range(self.first_sequence, self.first_sequence + batch.size)
-        return list(
-            map(Receipt, batch.command_ids(), sequences, entities, ticks, priorities)  # type: ignore[arg-type]  # plain numbers are what the new types are made of
-        )
+        fields = zip(batch.command_ids(), sequences, entities, ticks, priorities, strict=True)
+        # What `_make` does, without a frame for each of ten thousand.
+        return list(map(tuple.__new__, repeat(Receipt), fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,10 @@ class KnownAdmitted:
     keys: tuple[CommandKey, ...]
     replayed: bool = True
 
+    @property
+    def size(self) -> int:
+        return len(self.keys)
+
     def receipts(self) -> list[Receipt]:
         return [
             Receipt(CommandId(key.command), key.sequence, key.entity_id, key.tick, key.priority)
@@ -91,7 +101,7 @@ class KnownAdmitted:
         ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Admit(WorldRequest):
     """Accept a batch: all of it or nothing, at most once."""
 
@@ -99,20 +109,26 @@ class Admit(WorldRequest):
     holder: Holder | None = None
     by: Caller = LOCAL
 
-    def reads(self) -> Reads:
+    @kept
+    def _batch_key(self) -> Key[BatchKey]:
+        return batch_key(self.ref.partition, self.batch.id)
+
+    @kept
+    def _command_keys(self) -> list[Key[CommandKey]]:
         world = self.ref.partition
-        new: list[Key[Any]] = [batch_key(world, self.batch.id)]
-        new += [command_key(world, command) for _, command, _ in self.batch.own_ids]
-        return Reads(keys=(head_key(world), *new), absent=frozenset(new))
+        return [command_key(world, command) for _, command, _ in self.batch.own_ids]
+
+    def reads(self) -> Reads:
+        new: list[Key[Any]] = [self._batch_key, *self._command_keys]
+        return Reads(keys=(head_key(self.ref.partition), *new), absent=frozenset(new))
 
     def decide(self, view: View, now: Instant) -> Decision[Admitted | KnownAdmitted]:
-        batch, world = self.batch, self.ref.partition
-        known = view.get(batch_key(world, batch.id))
+        known = view.get(self._batch_key)
         if known is not None:
             return Decision(self._replayed(known))
         # The keys of single commands, too, are looked at before the world's status: an
         # answer once given holds in every later state of the world.
-        keys = [view.get(command_key(world, command)) for _, command, _ in batch.own_ids]
+        keys = [view.get(key) for key in self._command_keys]
         if any(key is not None for key in keys):
             return Decision(self._known(keys))
         return self._admitted(view, self._open_head(view), now)
@@ -152,7 +168,7 @@ class Admit(WorldRequest):
             first_entity_id=head.next_entity_id,
             groups=groups,
         )
-        own = self._command_keys(admitted, entry.seq, groups)
+        own = self._own_keys(admitted, entry.seq, groups)
         return Decision(admitted, (after, entry, key, *pages, *own, *hints))
 
     def _replayed(self, known: BatchKey) -> Admitted:
@@ -206,20 +222,19 @@ class Admit(WorldRequest):
         last = head.last_page
         by_due = grouped(self.batch.dues, head.published)
         for number, ((tick, priority), indices) in enumerate(by_due.items()):
-            entry = PageEntry(seq=seq, group=number, count=len(indices))
             page = None
             if last is not None and (last.tick, last.priority) == (tick, priority):
                 page = view.get(page_key(world, last))
             if page is None or not page.has_room:
                 first = Sequence(head.next_sequence + indices[0])
                 page = Page.of(world, PageName(tick, priority, first))
-            page = page.appended(entry)
+            page = page.admitted(seq, number, len(indices))
             pages.append(page)
             last = page.name
             groups.append(Group(tick=tick, priority=priority, count=len(indices), page=last))
         return tuple(groups), pages, last
 
-    def _command_keys(
+    def _own_keys(
         self, admitted: Admitted, seq: Seq, groups: tuple[Group, ...]
     ) -> Iterator[CommandKey]:
         batch = self.batch

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from itertools import accumulate, count, repeat
 from typing import Any, Final, NamedTuple, cast
 
 from perdure.kernel import limits, ranges
+from perdure.kernel.alike import alike
 from perdure.kernel.canonical import canonical, digest
 from perdure.kernel.component import Component, Registry, checked_values
 from perdure.kernel.errors import InvalidBatch, InvalidValue, TooLarge, shown
@@ -23,6 +24,7 @@ from perdure.kernel.ids import (
     indexed_command_id,
 )
 from perdure.kernel.ids import Sequence as CommandSequence
+from perdure.kernel.kept import kept
 from perdure.kernel.log import LogEntry, payload_digest
 from perdure.kernel.operations import Command
 from perdure.kernel.ranges import Ranges
@@ -48,11 +50,11 @@ class Batch:
     own_ids: tuple[tuple[int, CommandId, str], ...]
     """(index, id, digest) of the commands whose caller chose an id."""
 
-    @cached_property
+    @kept
     def payload_digest(self) -> str:
         return payload_digest(self.payload)
 
-    @cached_property
+    @kept
     def digest(self) -> str:
         """Over the request as sent: commands with their ids, principal and origin."""
         return digest("perdure.batch.v1", self.world.encode(), self.payload_digest.encode())
@@ -91,6 +93,27 @@ def prepared(
         checked_id(principal, what="a principal")
     speller = _Speller(registry)
     sender = {"origin": origin, "principal": principal}
+    uniform = alike(commands, speller.model)
+    if uniform is not None:
+        return Batch(
+            id=batch,
+            world=world,
+            payload=_payload([uniform.spelled], origin, principal, speller.types),
+            dues=(uniform.due,) * len(commands),
+            spawning=tuple(range(len(commands))) if commands[0].spawns else (),
+            own_ids=(),
+        )
+    return _looked_at(world, batch, commands, _Speller(registry), sender)
+
+
+def _looked_at(
+    world: WorldId,
+    batch: BatchId,
+    commands: Sequence[Command],
+    speller: _Speller,
+    sender: dict[str, Any],
+) -> Batch:
+    """Check and spell commands that may be of any kind."""
     parts: list[bytes] = []
     dues: list[Due] = []
     own_ids: dict[CommandId, tuple[int, str]] = {}
@@ -110,7 +133,7 @@ def prepared(
     return Batch(
         id=batch,
         world=world,
-        payload=_payload(parts, {**sender, "types": speller.types}),
+        payload=_payload(parts, sender["origin"], sender["principal"], speller.types),
         dues=tuple(dues),
         spawning=tuple(index for index, each in enumerate(commands) if each.spawns),
         own_ids=tuple((index, own, content) for own, (index, content) in own_ids.items()),
@@ -139,10 +162,10 @@ class _Speller:
                 for reference, value in components.items():
                     given.setdefault((reference, type(value)), []).append((values, value))
             elif components is not None:
-                models = [self._model(reference, str) for reference in components]
+                models = [self.model(reference, str) for reference in components]
                 fields["components"] = sorted({model.component.name for model in models})
         for (reference, kind), uses in given.items():
-            self._fill(self._model(reference, kind), uses)
+            self._fill(self.model(reference, kind), uses)
         return spelled
 
     def _fill(
@@ -155,7 +178,8 @@ class _Speller:
                 raise InvalidValue(expected="each component once", found=f"{name} twice")
             values[name] = fields
 
-    def _model(self, reference: str, kind: type) -> type[Component]:
+    def model(self, reference: str, kind: type) -> type[Component]:
+        """Return the class that a reference stands for beside a value of ``kind``."""
         if issubclass(kind, Component):
             described = kind.component
             if reference not in (described.name, f"{described.name}@{described.fingerprint}"):
@@ -184,16 +208,24 @@ def _joined(spelled: list[dict[str, Any]]) -> bytes:
     return joined
 
 
-def _payload(parts: Iterable[bytes], rest: dict[str, Any]) -> bytes:
+def _payload(
+    parts: Iterable[bytes], origin: str, principal: str | None, types: dict[str, str]
+) -> bytes:
     """Join spelled commands and what goes with them to one object. Raises TooLarge."""
-    # "commands" sorts before all of `rest`.
-    payload = b'{"commands":[%b],%b' % (b",".join(parts), canonical(rest)[1:])
+    rest = _rest(origin, principal, tuple(types.items()))
+    payload = b'{"commands":[%b],%b' % (b",".join(parts), rest)
     if len(payload) > limits.BATCH_BYTES_MAX:
         raise TooLarge(
             expected=f"a batch of at most {limits.BATCH_BYTES_MAX} bytes",
             found=f"{len(payload)} bytes",
         )
     return payload
+
+
+@lru_cache(maxsize=256)  # the same for all that one caller sends of one kind
+def _rest(origin: str, principal: str | None, types: tuple[tuple[str, str], ...]) -> bytes:
+    """Spell what follows the commands, which sort before all of it."""
+    return canonical({"origin": origin, "principal": principal, "types": dict(types)})[1:]
 
 
 def _content(
@@ -219,19 +251,23 @@ def _check_records(dues: Iterable[Due], own_ids: Collection[object]) -> None:
         )
 
 
-def grouped(dues: Iterable[Due], published: int) -> dict[tuple[Tick, int], list[int]]:
+def grouped(dues: Sequence[Due], published: int) -> dict[tuple[Tick, int], Sequence[int]]:
     """Sort indices of commands into (tick, priority) groups, in order of first appearance.
 
     No tick, or one that is not above the published one, means the next tick.
     """
-    asked: dict[Due, list[int]] = {}
-    for index, due in enumerate(dues):
-        asked.setdefault(due, []).append(index)
-    groups: dict[tuple[Tick, int], list[int]] = {}
+    asked: dict[Due, Sequence[int]] = {}
+    different = set(dues)
+    if len(different) == 1:  # as most batches
+        asked[different.pop()] = range(len(dues))
+    else:
+        for index, due in enumerate(dues):
+            asked.setdefault(due, []).append(index)  # type: ignore[attr-defined]  # lists, all of them
+    groups: dict[tuple[Tick, int], Sequence[int]] = {}
     for (tick, priority), indices in asked.items():
         at = Tick(published + 1 if tick is None or tick <= published else tick)
         known = groups.get((at, priority))
-        groups[at, priority] = indices if known is None else sorted(known + indices)
+        groups[at, priority] = indices if known is None else sorted([*known, *indices])
     return groups
 
 
@@ -288,15 +324,15 @@ class StoredBatch:
         types: dict[str, str] = self.entry.content["types"]
         return types
 
-    @cached_property
+    @kept
     def groups(self) -> list[tuple[tuple[Tick, int], Sequence[int]]]:
         """(tick, priority) and indices of each group, by group number."""
         if len(self.dues) == 1:  # as most batches: no command need be looked at
             return [(self.dues[0], range(self.size))]
-        asked = ((each.get("tick"), each.get("priority", 0)) for each in self.operations)
+        asked = [(each.get("tick"), each.get("priority", 0)) for each in self.operations]
         return list(grouped(asked, self.published).items())
 
-    @cached_property
+    @kept
     def group_ranges(self) -> list[Ranges]:
         """Sequences of each group, by group number."""
         first = self.first_sequence
@@ -304,12 +340,12 @@ class StoredBatch:
             return [((first, CommandSequence(first + self.size - 1)),)]
         return [ranges.ranges(map(first.__add__, indices)) for _, indices in self.groups]
 
-    @cached_property
+    @kept
     def group_of(self) -> dict[int, int]:
         """Group number by index of command."""
         return {index: number for number, (_, held) in enumerate(self.groups) for index in held}
 
-    @cached_property
+    @kept
     def reserved(self) -> Sequence[EntityId | None]:
         """The entity id reserved for each command: None but for spawns."""
         spawning = [each["operation"] == "spawn" for each in self.operations]

@@ -208,8 +208,13 @@ def _check_bounds(where: str, held: list[Any]) -> None:
     for value in held:
         if isinstance(value, int) and not limits.INTEGER_MIN <= value <= limits.INTEGER_MAX:
             raise OutOfRange(expected=f"{where}: an integer of 64 bits", found=shown(value))
-        if isinstance(value, str) and not value.isascii() and _SURROGATE.search(value):
+        if isinstance(value, str) and not is_storable(value):
             raise InvalidValue(expected=f"{where}: text that UTF-8 can hold", found=shown(value))
+
+
+def is_storable(text: str) -> bool:
+    """Say whether UTF-8 can hold a text, and so a column."""
+    return text.isascii() or not _SURROGATE.search(text)
 
 
 def _logical(model: str, field: str, annotation: Any) -> tuple[Logical, bool]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic_core import from_json
@@ -12,6 +11,7 @@ from pydantic_core import from_json
 from perdure.kernel.canonical import canonical, digest, strict
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Instant, Partition, Seq
+from perdure.kernel.kept import kept
 from perdure.kernel.places import number
 from perdure.kernel.record import Record
 from perdure.kernel.view import Key
@@ -56,22 +56,22 @@ class LogEntry(Record):
     payload_digest: str = field(default="", compare=False)
     previous: str
 
-    @cached_property
+    @kept
     def key(self) -> Key[LogEntry]:
         return log_key(self.partition, self.seq)
 
-    @cached_property
+    @kept
     def digest(self) -> str:
         """The link of the chain: over the entry before, the facts and the payload."""
         head = b'[%d,%d,"%s",%s]' % (self.seq, self.at, self.kind.encode(), self._facts_spelled)
         payload = self.payload_digest or payload_digest(self.payload)
         return digest("perdure.log.v1", self.previous.encode(), head, payload.encode())
 
-    @cached_property
+    @kept
     def _facts_spelled(self) -> bytes:
         return canonical(self.facts)
 
-    @cached_property
+    @kept
     def content(self) -> Any:
         """What the payload says. Nobody may change it. Raises Corrupt."""
         try:

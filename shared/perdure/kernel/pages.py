@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
-from typing import Any, Self
+from typing import Self
 
 from perdure.kernel import limits
 from perdure.kernel.canonical import canonical, strict
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Partition, Seq, Sequence
+from perdure.kernel.kept import kept
 from perdure.kernel.places import PageName
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.record import Record
@@ -38,12 +38,12 @@ class PageEntry:
         """What tells the entry from the others of its page."""
         return (self.world, self.seq, self.group, self.attempts)
 
-    def spelled(self) -> list[Any]:
-        """Return the entry as a list without its trailing defaults: sixty-four fit a page."""
+    def spelled(self) -> bytes:
+        """Spell the entry as a list without its trailing defaults: sixty-four fit a page."""
         fields = [self.seq, self.group, self.count, self.open, self.attempts, self.world]
         while len(fields) > 3 and not fields[-1]:
             fields.pop()
-        return fields
+        return canonical(fields)
 
     @classmethod
     def read(
@@ -83,10 +83,10 @@ class Page(Record):
     @classmethod
     def of(cls, partition: Partition, name: PageName, entries: Iterable[PageEntry] = ()) -> Self:
         """Make a page of entries."""
-        spelled = canonical([entry.spelled() for entry in entries])
-        return cls(partition=partition, name=name, spelled=spelled)
+        spelled = b",".join(entry.spelled() for entry in entries)
+        return cls(partition=partition, name=name, spelled=b"[%b]" % spelled)
 
-    @cached_property
+    @kept
     def entries(self) -> tuple[PageEntry, ...]:
         """The entries. Raises Corrupt."""
         try:
@@ -96,7 +96,7 @@ class Page(Record):
                 expected=f"a page at {self.partition} {self.name.sort}", found=str(error)
             ) from error
 
-    @cached_property
+    @kept
     def key(self) -> Key[Page]:
         return page_key(self.partition, self.name)
 
@@ -111,9 +111,18 @@ class Page(Record):
 
     def appended(self, entry: PageEntry) -> Page:
         """Return the page with one more entry."""
+        return self._longer(entry.spelled())
+
+    def admitted(self, seq: Seq, group: int, count: int) -> Page:
+        """Return the page with one more entry, of a group just admitted."""
+        return self._longer(b"[%d,%d,%d]" % (seq, group, count))
+
+    def _longer(self, entry: bytes) -> Page:
         comma = b"," if len(self.spelled) > len(b"[]") else b""
-        spelled = self.spelled[:-1] + comma + canonical(entry.spelled()) + b"]"
-        return Page(partition=self.partition, name=self.name, spelled=spelled)
+        spelled = b"%b%b%b]" % (self.spelled[:-1], comma, entry)
+        page = Page(partition=self.partition, name=self.name, spelled=spelled)
+        page.__dict__["key"] = self.key  # as it would be spelled again
+        return page
 
     def body(self) -> bytes:
         return self.spelled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal, get_args
 
 from perdure.kernel import limits
@@ -29,7 +30,7 @@ class WorldRef:
     @property
     def partition(self) -> Partition:
         """The world's partition; the storage is in it, so ids never meet across tenants."""
-        return Partition(f"w/{short_hash(self.storage)}/{short_hash(self.world)}")
+        return world_partition(self.storage, self.world)
 
     @property
     def catalog(self) -> Partition:
@@ -40,6 +41,12 @@ class WorldRef:
         """The wake partition that may hold a hint for this world."""
         shard = int.from_bytes(short_hash(self.storage, self.world).encode()[:4]) % WAKE_SHARDS
         return wake_partition(shard)
+
+
+@lru_cache(maxsize=4_096)
+def world_partition(storage: StorageId, world: WorldId) -> Partition:
+    """Return the partition of a world's own stream."""
+    return Partition(f"w/{short_hash(storage)}/{short_hash(world)}")
 
 
 def manifests_partition(world: Partition) -> Partition:
@@ -99,8 +106,7 @@ class PageName:
 
     @property
     def sort(self) -> str:
-        offset = self.priority + limits.PRIORITY_MAX
-        return f"due/{number(self.tick)}/{offset:010d}/{number(self.first)}"
+        return _page_sort(self.tick, self.priority, self.first)
 
     @classmethod
     def parse(cls, sort: str) -> PageName:
@@ -110,6 +116,12 @@ class PageName:
             return cls(Tick(int(tick)), int(offset) - limits.PRIORITY_MAX, Sequence(int(first)))
         except ValueError as error:
             raise Corrupt(expected="the sort key of a page", found=shown(sort)) from error
+
+
+@lru_cache(maxsize=4_096)  # the page that a world fills is named by each of its admissions
+def _page_sort(tick: Tick, priority: int, first: Sequence) -> str:
+    offset = priority + limits.PRIORITY_MAX
+    return f"due/{number(tick)}/{offset:010d}/{number(first)}"
 
 
 def wake_sort(at: Instant, ref: WorldRef) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
-from perdure.kernel import limits
+from perdure.kernel import limits, spelling
 from perdure.kernel.canonical import digest
 from perdure.kernel.ids import (
     IN_TICK_ENTITY_FIRST,
@@ -29,6 +28,7 @@ from perdure.kernel.ids import (
     Token,
     WorldId,
 )
+from perdure.kernel.kept import kept
 from perdure.kernel.pace import MissedTicks, Scheduled
 from perdure.kernel.places import PageName, WorldRef, manifest_sort, manifests_partition, number
 from perdure.kernel.ranges import Ranges
@@ -62,14 +62,12 @@ class World(Record):
     parent: WorldId | None = None
     writer_mode: str = "resumable"
     """One of WRITER_MODES, or a word of a newer version, which is read but never written."""
-
     lineage: tuple[Ancestor, ...] = ()
     created_at: Instant
     every_ms: int | None = None
     missed: MissedTicks = "coalesce"
     app: str = ""
     """The application it was made for: another one would reject what it does not know."""
-
     begins: Tick = Tick(0)
     """First tick that is known of it: one forked from another storage has no older ones."""
 
@@ -152,7 +150,7 @@ class Drain:
     """(sequence, deaths) of commands that are known to have killed their writer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Head(Record):
     """The one record that every commit to a world writes or conditions on; at most 1 KB."""
 
@@ -174,9 +172,10 @@ class Head(Record):
     required: int = 0
     """How many consumers must have read the last tick's entry before the next is published;
     the record `required` names them."""
-
     configured: int = 0
     """Times that the world's own choice of processors, hooks and resources has changed."""
+
+    body = spelling.head
 
     @property
     def key(self) -> Key[Head]:
@@ -221,6 +220,8 @@ class BatchKey(Record):
     first_sequence: Sequence
     first_entity_id: EntityId
     groups: tuple[Group, ...]
+
+    body = spelling.batch_key
 
     @property
     def key(self) -> Key[BatchKey]:
@@ -340,15 +341,15 @@ class Manifest(Record):
     scheduled: Scheduled | None = None
     """Said of a tick that a schedule asked for."""
 
-    @cached_property
+    @kept
     def key(self) -> Key[Manifest]:
         return Key(self.partition, manifest_sort(self.tick), Manifest)
 
-    @cached_property
+    @kept
     def digest(self) -> str:
         return digest("perdure.manifest.v1", self.body())
 
-    @cached_property
+    @kept
     def _body(self) -> bytes:
         return super().body()
 

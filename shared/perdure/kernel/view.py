@@ -196,7 +196,7 @@ class View:
 
         Raises: Missing.
         """
-        if not self._knows(key):
+        if key not in self._decoded and not self._knows(key):
             raise Missing(Reads(keys=(key,)))
         self.named[key] = None
         return self.peek(key)
@@ -206,10 +206,12 @@ class View:
 
         Raises: Missing.
         """
-        if not self._knows(key):
-            raise Missing(Reads(peeks=(key,)))
         if key in self._decoded:
             return self._decoded[key]  # type: ignore[return-value]  # decoded as key.of
+        if not self._knows(key):
+            raise Missing(Reads(peeks=(key,)))
+        if key in self._decoded:  # as it was guessed
+            return self._decoded[key]  # type: ignore[return-value]
         stored = self.stored[key]
         record = None if stored is None else key.of.read(key.partition, key.sort, stored.body)
         self._decoded[key] = record

@@ -8,19 +8,24 @@ import zlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from perdure.authority.packing import packed, unpacked
 from perdure.authority.store import Store
 from perdure.kernel.commit import Commit
 from perdure.kernel.errors import Corrupt, InvalidId, NotFound
 from perdure.kernel.ids import Partition, Seq, Token
+from perdure.kernel.later import Later
 from perdure.kernel.log import LogEntry, log_key
 from perdure.kernel.places import WorldRef, after, number
-from perdure.kernel.trim import Archive, FindArchives, archives_from, trim_key
 from perdure.kernel.view import Key, R, Range, Reads, Stored, Version, View
 from perdure.lake.objects import ObjectStore
 from perdure.runtime.ports import Executes
+
+if TYPE_CHECKING:
+    from perdure.kernel import trim
+else:
+    trim = Later("perdure.kernel.trim")
 
 BLOCKS_KEPT: Final = 4
 """Archives that a process keeps decoded: a reader of an old log goes through one after another."""
@@ -54,7 +59,7 @@ def prefix_of(world: Partition) -> str:
     return f"archive/{world.replace('/', '.')}/"
 
 
-async def bodies_of(archive: Archive, objects: ObjectStore) -> list[bytes]:
+async def bodies_of(archive: trim.Archive, objects: ObjectStore) -> list[bytes]:
     """Return the exact bodies of an archive's entries. Raises Corrupt."""
     try:
         data = await objects.get(archive.object)
@@ -78,10 +83,10 @@ async def bodies_of(archive: Archive, objects: ObjectStore) -> list[bytes]:
     return bodies
 
 
-async def archives_of(authority: Executes, ref: WorldRef) -> AsyncIterator[Archive]:
+async def archives_of(authority: Executes, ref: WorldRef) -> AsyncIterator[trim.Archive]:
     """Yield the archives of a world, in order."""
     since = Seq(0)
-    while page := await authority.execute(FindArchives(ref, since)):
+    while page := await authority.execute(trim.FindArchives(ref, since)):
         for archive in page:
             yield archive
         since = Seq(page[-1].last + 1)
@@ -140,11 +145,13 @@ class ArchivedStore:
         view.supply(found, ranges)
 
     async def _found(self, world: Partition, seqs: set[int]) -> dict[Key[Any], Stored]:
-        key = trim_key(world)
-        trim = _read(key, (await self._store.load(Reads(peeks=(key,)))).stored[key])
+        key = trim.trim_key(world)
+        trimmed = _read(key, (await self._store.load(Reads(peeks=(key,)))).stored[key])
         found: dict[Key[Any], Stored] = {}
         # What is behind that bound is not archived: it is not there yet.
-        waiting = [] if trim is None else sorted(seq for seq in seqs if seq <= trim.log_through)
+        waiting = (
+            [] if trimmed is None else sorted(seq for seq in seqs if seq <= trimmed.log_through)
+        )
         while waiting:
             archive = await self._archive(world, Seq(waiting[0]))
             if archive is None or not archive.first <= waiting[0] <= archive.last:
@@ -159,14 +166,14 @@ class ArchivedStore:
             waiting = [seq for seq in waiting if seq > archive.last]
         return found
 
-    async def _archive(self, world: Partition, seq: Seq) -> Archive | None:
-        wanted = archives_from(world, seq, limit=1)
+    async def _archive(self, world: Partition, seq: Seq) -> trim.Archive | None:
+        wanted = trim.archives_from(world, seq, limit=1)
         view = await self._store.load(Reads(ranges=(wanted,)))
         for key in view.keys_of(wanted):
-            return _read(Key(key.partition, key.sort, Archive), view.stored[key])
+            return _read(Key(key.partition, key.sort, trim.Archive), view.stored[key])
         return None
 
-    async def _bodies(self, archive: Archive) -> list[bytes]:
+    async def _bodies(self, archive: trim.Archive) -> list[bytes]:
         known = self._blocks.get(archive.object)
         if known is None:
             if self._opened is None:

@@ -7,17 +7,14 @@ import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perdure.kernel import limits
 from perdure.kernel.admit import Admit, Admitted, KnownAdmitted, Receipt
 from perdure.kernel.batch import prepared, split
 from perdure.kernel.caller import LOCAL, Caller
-from perdure.kernel.cancel import Cancel, CancelAll, CancelledAll
 from perdure.kernel.component import Registry
-from perdure.kernel.create import CreateWorld, Describe, Discover, WorldInfo
 from perdure.kernel.errors import Invalid, OutcomeUnknown, TooLarge, Unavailable, shown
-from perdure.kernel.fork_source import Pending
 from perdure.kernel.ids import (
     BatchId,
     CommandId,
@@ -30,20 +27,36 @@ from perdure.kernel.ids import (
     WorldId,
     checked_id,
 )
-from perdure.kernel.ledger import Ledger
-from perdure.kernel.listing import SHOWS, Show, is_shown
+from perdure.kernel.kept import kept
+from perdure.kernel.later import Later
 from perdure.kernel.log import LogEntry
-from perdure.kernel.logfeed import LogFeed
 from perdure.kernel.operations import Command
 from perdure.kernel.pace import MissedTicks
 from perdure.kernel.places import WorldRef
 from perdure.kernel.records import WriterMode
-from perdure.kernel.status import CommandState, CommandStatus, StatusOf
 from perdure.kernel.view import Request
-from perdure.runtime.consumers import Consumers
-from perdure.runtime.fork import Wish, fork
 from perdure.runtime.ports import Executes
 from perdure.runtime.steady import steadily
+
+if TYPE_CHECKING:
+    from perdure.kernel import cancel, create, ledger, listing, logfeed, status
+    from perdure.kernel.cancel import CancelledAll
+    from perdure.kernel.create import CreateWorld, WorldInfo
+    from perdure.kernel.fork_source import Pending
+    from perdure.kernel.listing import Show
+    from perdure.kernel.status import CommandState, CommandStatus
+    from perdure.runtime import consumers, fork
+    from perdure.runtime.consumers import Consumers
+    from perdure.runtime.fork import Wish
+else:  # what an admission does not need
+    cancel = Later("perdure.kernel.cancel")
+    create = Later("perdure.kernel.create")
+    ledger = Later("perdure.kernel.ledger")
+    listing = Later("perdure.kernel.listing")
+    logfeed = Later("perdure.kernel.logfeed")
+    status = Later("perdure.kernel.status")
+    consumers = Later("perdure.runtime.consumers")
+    fork = Later("perdure.runtime.fork")
 
 T = TypeVar("T")
 
@@ -56,16 +69,23 @@ TORN_TRIES: Final = 8
 """Times a reading that met a running commit is taken again before it is Contended."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Submitted:
     """What an admission answers."""
 
     batch_id: BatchId
-    receipts: tuple[Receipt, ...]
+    answer: Admitted | KnownAdmitted
     statuses: tuple[CommandState, ...]
     """Where each command stands now: no part of what was promised."""
 
-    replayed: bool
+    @property
+    def replayed(self) -> bool:
+        return self.answer.replayed
+
+    @kept
+    def receipts(self) -> tuple[Receipt, ...]:
+        """One for each command, in their order. Spelled when first asked for."""
+        return tuple(self.answer.receipts())
 
 
 class Worlds:
@@ -93,7 +113,7 @@ class Worlds:
     @property
     def consumers(self) -> Consumers:
         """Who reads the logs of these worlds."""
-        return Consumers(self._authority, self._storage)
+        return consumers.Consumers(self._authority, self._storage)
 
     def ref(self, world: str) -> WorldRef:
         """Name a world of this storage. Raises InvalidId."""
@@ -132,7 +152,7 @@ class Worlds:
     ) -> CreateWorld:
         """Return the request that creates a world, with its ids drawn. Raises Invalid kinds."""
         run = self._new_run()
-        request = CreateWorld(
+        request = create.CreateWorld(
             ref=self.ref(run if world_id is None else world_id),
             name=name,
             run=run,
@@ -175,7 +195,7 @@ class Worlds:
             missed=missed,
             by=by,
         )
-        return await fork(self._authority, wish, pause=self._pause)
+        return await fork.fork(self._authority, wish, pause=self._pause)
 
     def wish(
         self, source: WorldRef, name: str, world_id: str | None, *, at_tick: int | None, **more: Any
@@ -184,11 +204,11 @@ class Worlds:
         run = self._new_run()
         ref = self.ref(run if world_id is None else world_id)
         tick = None if at_tick is None else Tick(at_tick)
-        return Wish(source, ref, name, run, at_tick=tick, **more)
+        return fork.Wish(source, ref, name, run, at_tick=tick, **more)
 
     async def describe(self, world: str) -> WorldInfo:
         """Tell what is known of a world. Raises NotFound."""
-        return await self._authority.execute(Describe(self.ref(world), with_consumers=True))
+        return await self._authority.execute(create.Describe(self.ref(world), with_consumers=True))
 
     async def discover(
         self, after: str | None = None, limit: int = 100, *, show: Show = "public"
@@ -201,13 +221,13 @@ class Worlds:
         limit = _limited(limit)
         if after is not None:
             checked_id(after, what="a world id to go on behind")
-        if show not in SHOWS:
-            raise Invalid(expected=f"one of {', '.join(SHOWS)} to show", found=shown(show))
+        if show not in listing.SHOWS:
+            raise Invalid(expected=f"one of {', '.join(listing.SHOWS)} to show", found=shown(show))
         found = await self._steady(
-            Discover(self._storage, None if after is None else WorldId(after), limit + 1)
+            create.Discover(self._storage, None if after is None else WorldId(after), limit + 1)
         )
         more = len(found) > limit
-        shown_here = [info for info in found[:limit] if is_shown(info, show)]
+        shown_here = [info for info in found[:limit] if listing.is_shown(info, show)]
         return shown_here, found[limit - 1].world_id if more else None
 
     async def every(self, *, show: Show, after: str | None = None) -> list[WorldInfo]:
@@ -249,25 +269,24 @@ class Worlds:
             answer: Admitted | KnownAdmitted = await self._authority.execute(
                 Admit(ref, batch, holder, by)
             )
-            receipts = tuple(answer.receipts())
-            states = await _afterwards(self._states(ref, answer, len(receipts)))
+            states = await _afterwards(self._states(ref, answer))
         except Unavailable as error:
             error.batch_id = chosen
             raise
-        return Submitted(chosen, receipts, states, answer.replayed)
+        return Submitted(chosen, answer, states)
 
     async def _states(
-        self, ref: WorldRef, answer: Admitted | KnownAdmitted, size: int
+        self, ref: WorldRef, answer: Admitted | KnownAdmitted
     ) -> tuple[CommandState, ...]:
         """Tell where the commands of an admission stand: only a replay's may have moved."""
         if not answer.replayed:
             pending: CommandState = "pending"
-            return (pending,) * size
+            return (pending,) * answer.size
         if isinstance(answer, Admitted):
-            page = await self._steady(Ledger(ref, (answer.seq, 0), size))
+            page = await self._steady(ledger.Ledger(ref, (answer.seq, 0), answer.size))
             return tuple(command.status for command in page.commands)
         ids = [receipt.command_id for receipt in answer.receipts()]
-        found = [await self._steady(StatusOf(ref, command)) for command in ids]
+        found = [await self._steady(status.StatusOf(ref, command)) for command in ids]
         return tuple(command.status for command in found)
 
     async def submit_many(
@@ -299,13 +318,15 @@ class Worlds:
 
     async def command(self, world: str, command: str) -> CommandStatus:
         """Tell what became of a command. Raises NotFound."""
-        return await self._steady(StatusOf(self.ref(world), _command_id(command)))
+        return await self._steady(status.StatusOf(self.ref(world), _command_id(command)))
 
     async def commands(
         self, world: str, after: str | None = None, limit: int = 100
     ) -> tuple[list[CommandStatus], str | None]:
         """List commands in order of admission, and where to go on if there may be more."""
-        page = await self._steady(Ledger(self.ref(world), _ledger_place(after), _limited(limit)))
+        page = await self._steady(
+            ledger.Ledger(self.ref(world), _ledger_place(after), _limited(limit))
+        )
         return list(page.commands), None if page.after is None else "{}.{}".format(*page.after)
 
     async def cancel(
@@ -313,21 +334,23 @@ class Worlds:
     ) -> CommandStatus:
         """Cancel one open command. Raises NotFound, NotCancellable, NotPermitted."""
         ref = self.ref(world)
-        await self._steady(Cancel(ref, _command_id(command), by, holder))
-        return await _afterwards(self._steady(StatusOf(ref, _command_id(command))))
+        await self._steady(cancel.Cancel(ref, _command_id(command), by, holder))
+        return await _afterwards(self._steady(status.StatusOf(ref, _command_id(command))))
 
     async def cancel_all(
         self, world: str, request: str, *, holder: Holder | None = None, by: Caller = LOCAL
     ) -> CancelledAll:
         """Cancel everything open now; the same ``request`` again changes nothing."""
-        cancel = CancelAll(self.ref(world), request, by, holder)
-        return await self._authority.execute(cancel.checked())
+        asked = cancel.CancelAll(self.ref(world), request, by, holder)
+        return await self._authority.execute(asked.checked())
 
     async def log(self, world: str, after: int = 0, limit: int = 100) -> list[LogEntry]:
         """Return the entries of the log behind ``after``, up to the first gap."""
         if not 0 <= after <= limits.INTEGER_MAX:
             raise Invalid(expected="a seq of the log, or 0", found=shown(after))
-        return await self._authority.execute(LogFeed(self.ref(world), Seq(after), _limited(limit)))
+        return await self._authority.execute(
+            logfeed.LogFeed(self.ref(world), Seq(after), _limited(limit))
+        )
 
     async def _steady(self, request: Request[T]) -> T:
         """Execute a reading that may meet a half-visible commit: look again, a few times."""

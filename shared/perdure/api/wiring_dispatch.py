@@ -1,0 +1,50 @@
+"""Wiring of dispatch: an open authority, and the queue that is told of what is due."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from perdure.api import wiring_queue
+from perdure.api.queue import Queue
+from perdure.api.settings import Settings, settings
+from perdure.api.wiring import opened_worlds
+from perdure.authority import system
+from perdure.authority.costs import Costs
+from perdure.authority.engine import Authority
+from perdure.kernel.ids import StorageId
+from perdure.runtime.dispatch import Due, Found, look
+
+
+@asynccontextmanager
+async def dispatching(chosen: Settings | None = None) -> AsyncIterator[Dispatching]:
+    """Open what finding the worlds that are due needs; where, the environment says unless told."""
+    found = chosen or settings()
+    queue = wiring_queue.opened(found)
+    async with opened_worlds(found) as (authority, _):
+        yield Dispatching(authority, found.storage, queue)
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatching:
+    """An open authority and a queue, as dispatching needs them."""
+
+    authority: Authority
+    storage: StorageId
+    queue: Queue
+
+    def costs(self) -> Costs:
+        """Return what the store has been asked for so far."""
+        return self.authority.costs()
+
+    async def look(self, *, ms: int, tell: Callable[[Sequence[Due]], Awaitable[None]]) -> Found:
+        """Find the worlds that are due, for at most ``ms``, and tell of them as they are found."""
+        until = system.now() + ms
+        return await look(
+            self.authority,
+            self.storage,
+            now=system.now,
+            go_on=lambda: system.now() < until,
+            tell=tell,
+        )
