@@ -1,0 +1,162 @@
+"""One play: a cast, an interleaving and faults drawn from a seed, and the invariant it broke."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tests.simulator.actors import admitter, closer, ticker
+from tests.simulator.faults import Weather
+from tests.simulator.harbour import Mood
+from tests.simulator.records import Violation, expect
+from tests.simulator.stage import Process, Stage
+
+from perdure.kernel.errors import PerdureError
+
+STEPS_OF_A_STORM = 2_500
+STEPS_OF_A_CALM = 20_000
+WORLDS = ("w1", "w2")
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Which actors there are, and the weather they work in."""
+
+    weather: Weather
+    admitters: int = 3
+    tickers: int = 2
+    torn: float = 0.5
+    """The chance that a play has a store that shows commits record by record."""
+
+    fails: float = 0.4
+    kills: float = 0.3
+    processor_fails: float = 0.02
+
+
+_LOSSES = {"lost before": 0.01, "lost after": 0.02, "late": 0.01, "twice": 0.01}
+_BUSY = {"conflict": 0.01, "busy": 0.01}
+
+MIXES = {
+    "everyday": Mix(
+        Weather(
+            commits={**_LOSSES, **_BUSY},
+            loads={"no answer to a load": 0.003},
+            objects={"put without an answer": 0.05, "put failed": 0.03},
+            burst=0.3, crash=0.001, freeze=0.0005, torn=0.5,
+        )
+    ),
+    "storms": Mix(
+        Weather(
+            commits={"lost before": 0.05, "lost after": 0.1, "late": 0.08, "twice": 0.05, **_BUSY},
+            loads={"no answer to a load": 0.01},
+            objects={"put without an answer": 0.2, "put failed": 0.1},
+            burst=0.5, crash=0.004, freeze=0.002, skew_ms=3_600_000, torn=0.8,
+        )
+    ),
+    "crowd": Mix(
+        Weather(commits={**_LOSSES, "conflict": 0.05}, burst=0.5, torn=0.8),
+        admitters=8, tickers=2, kills=0.0,
+    ),
+    "deaths": Mix(
+        Weather(commits=_LOSSES, crash=0.01, freeze=0.003, skew_ms=60_000, torn=0.5),
+        fails=0.6, kills=0.6,
+    ),
+}  # fmt: skip
+"""Mixes by name."""
+
+
+@dataclass(slots=True)
+class Played:
+    """How one seed has ended."""
+
+    seed: int
+    mix: str
+    violation: Violation | None
+    steps: int
+    commits: int
+    faults: Counter[str]
+    outcomes: Counter[str]
+    met: Counter[str]
+    stage: Stage = field(repr=False)
+
+    @property
+    def replay(self) -> str:
+        """The command that plays it again."""
+        return f"python -m tests.simulator --replay {self.seed} --mix {self.mix}"
+
+    def trace(self) -> str:
+        """Tell the play line by line, with the command that plays it again."""
+        return "\n".join(
+            (
+                f"seed {self.seed}: {self.violation or 'no violation'}",
+                f"replay: {self.replay}",
+                *self.stage.trace.text(),
+            )
+        )
+
+
+def play(seed: int, mix: str = "everyday") -> Played:
+    """Play one seed to its end, or to the first invariant that is broken."""
+    chosen = MIXES[mix]
+    stage = Stage(seed, chosen.weather)
+    stage.is_torn = stage.chance.random() < chosen.torn
+    Mood.current = stage.mood
+    try:
+        _played(stage, chosen)
+    except Violation as violation:
+        stage.violation = violation
+    finally:
+        Mood.current = None
+        stage.loop.bury([*stage.lives, *stage.graves])
+    return Played(
+        seed,
+        mix,
+        stage.violation,
+        stage.loop.steps,
+        stage.truth.commits,
+        stage.faults.seen,
+        stage.truth.outcomes,
+        stage.met,
+        stage,
+    )
+
+
+def _played(stage: Stage, mix: Mix) -> None:
+    stage.entities = {world: [] for world in WORLDS}
+    stage.cast(("founder", _found))
+    stage.loop.run_while(lambda: not stage.is_founded)
+    stage.brew()
+    stage.mood.fails, stage.mood.kills = mix.fails, mix.kills
+    stage.mood.processor_fails = mix.processor_fails
+    stage.cast(
+        *((f"admitter{number}", admitter) for number in range(mix.admitters)),
+        *((f"ticker{number}", ticker) for number in range(mix.tickers)),
+    )
+    last = stage.loop.steps + STEPS_OF_A_STORM
+    stage.loop.run_while(lambda: _goes_on(stage) and stage.loop.steps < last)
+    if stage.violation is None:
+        _calmed(stage)
+
+
+def _calmed(stage: Stage) -> None:
+    stage.calm()
+    stage.cast(("tickerlast", closer))
+    last = stage.loop.steps + STEPS_OF_A_CALM
+    stage.loop.run_while(lambda: _goes_on(stage) and not stage.is_over and stage.loop.steps < last)
+    if stage.violation is not None:
+        return
+    expect(stage.is_over, "I9", "{} steps after the storm something is open", STEPS_OF_A_CALM)
+
+
+def _goes_on(stage: Stage) -> bool:
+    stage.raise_the_dead()
+    return stage.violation is None
+
+
+async def _found(me: Process) -> None:
+    for world in WORLDS:
+        try:
+            await me.worlds.create(f"name of {world}", world_id=world)
+        except PerdureError as error:
+            me.stage.loop.failure = error
+    me.stage.is_founded = True

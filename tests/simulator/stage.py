@@ -1,0 +1,253 @@
+"""A stage: everything one play has, and the processes that live and die on it."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+from tests.simulator.disk import Disk
+from tests.simulator.faults import Faults, Weather
+from tests.simulator.harbour import Mood, harbour
+from tests.simulator.loop import NOBODY, Life, SimulatedLoop
+from tests.simulator.objects import Bucket, SimulatedObjects
+from tests.simulator.records import Json, Violation
+from tests.simulator.stores import PlainStore
+from tests.simulator.told import Told
+from tests.simulator.trace import Trace
+from tests.simulator.truth import Truth
+
+from perdure.authority.engine import Authority
+from perdure.kernel.ids import Holder, Instant, RunId, StorageId, Token
+from perdure.kernel.places import WorldRef
+from perdure.runtime.tick import Means, Ticker
+from perdure.runtime.worlds import Worlds
+
+START_MS = 1_800_000_000_000
+STORAGE = StorageId("storage")
+
+Role = Callable[["Process"], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Intention:
+    """A batch that a client wants to have admitted: what it sends, however often."""
+
+    world: str
+    batch: str
+    contents: list[Json]
+
+
+class Process:
+    """One process: after each death it begins again with nothing in its memory."""
+
+    def __init__(self, stage: Stage, name: str, role: Role) -> None:
+        self.stage = stage
+        self.name = name
+        self.role = role
+        self.lives = 0
+        self.life = NOBODY
+        self.skew_ms = 0
+
+    def start(self) -> None:
+        """Begin a life."""
+        stage = self.stage
+        self.lives += 1
+        self.life = Life(self.name, self.lives)
+        stage.lives.append(self.life)
+        skew = stage.faults.weather.skew_ms
+        self.skew_ms = stage.chance.randint(-skew, skew) if skew else 0
+        self.tokens = itertools.count(1)
+        for made in ("authority", "worlds", "objects", "means"):
+            self.__dict__.pop(made, None)
+        stage.trace.tell(self.life.mark, "begins, its clock is {} ms off", self.skew_ms)
+        stage.loop.start(self.life, self._lives())
+
+    async def _lives(self) -> None:
+        try:
+            await self.role(self)
+        except Violation as violation:
+            self.stage.violation = violation
+        except Exception as error:  # noqa: BLE001  # a mistake of the simulator, shown as such
+            self.stage.loop.failure = error
+
+    def now(self) -> Instant:
+        """Read the clock of this process."""
+        return Instant(START_MS + int(self.stage.loop.seconds * 1_000) + self.skew_ms)
+
+    def new_token(self) -> Token:
+        """Draw a token that names who drew it."""
+        return Token(f"{self.life.mark}-{next(self.tokens)}")
+
+    async def rest(self, seconds: float) -> None:
+        """Do nothing for a while, at most so long."""
+        await self.means.pause(self.stage.chance.random() * seconds)
+
+    def note(self, what: str, *details: Any) -> None:
+        """Add a line to the trace."""
+        self.stage.trace.tell(self.life.mark, what, *details)
+
+    def met(self, what: str) -> None:
+        """Count what an actor met."""
+        self.stage.met[what] += 1
+
+    def ref(self, world: str) -> WorldRef:
+        return WorldRef(STORAGE, world)  # type: ignore[arg-type]
+
+    @cached_property
+    def authority(self) -> Authority:
+        store = self.stage.store(self.life.mark)
+        return Authority(store, self.now, self.new_token, chance=self.stage.chance.random)
+
+    @cached_property
+    def objects(self) -> SimulatedObjects:
+        stage = self.stage
+        return SimulatedObjects(
+            self.life.mark, stage.loop, stage.bucket, stage.faults, stage.trace
+        )
+
+    @cached_property
+    def means(self) -> Means:
+        return Means(self.authority, self.objects, self.stage.app(), self.now, self.new_token)
+
+    @cached_property
+    def worlds(self) -> Worlds:
+        return Worlds(
+            self.authority,
+            STORAGE,
+            self.means.app.registry,
+            new_token=self.new_token,
+            new_run=self.stage.new_run,
+            app="harbour",
+        )
+
+    def ticker(self, *, lease_ms: int, on_failure: Any) -> Ticker:
+        """Make a writer whose holder is this life."""
+        return Ticker(
+            self.means, Holder(self.life.mark), lease_ms=lease_ms, on_failure=on_failure
+        )
+
+
+@dataclass(eq=False)
+class Stage:
+    """What all processes of a play share."""
+
+    seed: int
+    weather: Weather
+    is_torn: bool = False
+    is_founded: bool = False
+    is_over: bool = False
+    closing_ticks: int = 0
+    met: Counter[str] = field(default_factory=Counter)
+    """What actors met, by code or by word."""
+
+    violation: Violation | None = None
+    is_storm: bool = True
+    lives: list[Life] = field(default_factory=list)
+    processes: list[Process] = field(default_factory=list)
+    notebook: list[Intention] = field(default_factory=list)
+    """What clients have sent: it outlives them, as a request on paper does."""
+
+    entities: dict[str, list[int]] = field(default_factory=dict)
+    """Ids that clients were told of, by world."""
+
+    numbers: Any = field(default_factory=lambda: itertools.count(1))
+    bucket: Bucket = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.chance = Random(self.seed)
+        self.loop = SimulatedLoop(self.chance)
+        self.faults = Faults(self.chance, self.weather)
+        self.trace = Trace(lambda: (self.loop.steps, self.loop.seconds))
+        self.disk = Disk(self.chance, self.loop.time)
+        self.truth = Truth(self.read_segment)
+        self.told = Told(self.truth)
+        self.disk.watch = self.truth.commit
+        self.loop.before_step = self._upset
+        self.mood = Mood(self.loop, self.chance)
+        self._runs = itertools.count(1)
+        self._next_upset = -1
+        self.faults.calm()
+
+    def app(self) -> Any:
+        return harbour()
+
+    def new_run(self) -> RunId:
+        return RunId(f"01890000-0000-7000-8000-{next(self._runs):012d}")
+
+    def store(self, who: str) -> PlainStore:
+        """Return the way to the disk for one life."""
+        return PlainStore(who, self.loop, self.disk, self.faults, self.trace, self.is_torn)
+
+    def cast(self, *named: tuple[str, Role]) -> None:
+        """Put processes on the stage and let them begin."""
+        for name, role in named:
+            process = Process(self, name, role)
+            self.processes.append(process)
+            process.start()
+
+    def pick(self, many: Sequence[Any]) -> Any:
+        """Choose one."""
+        return many[int(self.chance.random() * len(many))]
+
+    def brew(self) -> None:
+        """Begin the storm."""
+        self.faults.weather = self.weather
+        self._next_upset = self._drawn_upset()
+
+    def calm(self) -> None:
+        """End the storm: no faults, true clocks, everybody awake."""
+        self.is_storm = False
+        self.faults.calm()
+        self.mood.fails = self.mood.kills = self.mood.processor_fails = 0.0
+        self.disk.show_all()
+        for process in self.processes:
+            process.skew_ms = 0
+        self.loop.thaw_all(self.lives)
+        self.trace.tell("stage", "the storm is over")
+
+    def read_segment(self, name: str) -> dict[str, list[object]]:
+        """Return the columns of a segment."""
+        table = pa.ipc.open_file(pa.py_buffer(self.bucket[name])).read_all()
+        return table.to_pydict()
+
+    def _drawn_upset(self) -> int:
+        odds = self.weather.crash + self.weather.freeze
+        if not odds:
+            return -1
+        return self.loop.steps + 1 + int(self.chance.expovariate(odds))
+
+    def _upset(self, life: Life) -> None:
+        """Let a process die or stand still at its next step, where the plan says so."""
+        if self.loop.steps < self._next_upset or self._next_upset < 0 or life is NOBODY:
+            return
+        if not self.is_storm:
+            self._next_upset = -1
+            return
+        self._next_upset = self._drawn_upset()
+        weather = self.weather
+        if self.chance.random() * (weather.crash + weather.freeze) < weather.crash:
+            self.faults.seen["crash"] += 1
+            self.trace.tell(life.mark, "DIES")
+            self.loop.end(life)
+        else:
+            self.faults.seen["freeze"] += 1
+            self.trace.tell(life.mark, "FREEZES")
+            self.loop.freeze(life, self.chance.choice((5.0, 60.0, 600.0)))
+
+    def raise_the_dead(self) -> None:
+        """Let processes that have died begin again after a while."""
+        for process in self.processes:
+            if process.life.died and process.life in self.lives:
+                self.lives.remove(process.life)
+                self.graves.append(process.life)
+                self.loop.outside(self.chance.random() * 5.0, process.start)
+
+    @cached_property
+    def graves(self) -> list[Life]:
+        return []
