@@ -8,9 +8,9 @@ import pytest
 from tests.support.worldly import WORLD, World, due
 
 from perdure.kernel.cancel import Cancel
-from perdure.kernel.errors import Conflict, NotCancellable, NotFound, PerdureError
+from perdure.kernel.errors import Conflict, Contended, NotCancellable, NotFound, PerdureError
 from perdure.kernel.ids import CommandId
-from perdure.kernel.records import cancelled_key, request_key
+from perdure.kernel.records import cancelled_key, head_key, request_key
 from perdure.kernel.run import StartRun
 
 
@@ -148,6 +148,20 @@ def test_a_rival_that_settles_the_command_wins():
 
     with pytest.raises(NotCancellable, match="applied"):
         world.paper.ask(Cancel(WORLD, CommandId("b.0")), rival=world.tick)
+
+
+def test_a_command_whose_admission_shows_before_its_head_is_asked_for_again():
+    world = World()
+    key = head_key(WORLD.partition)
+    before = world.paper.stored[key]
+    world.admit(due(2), batch="b")
+    admitted = dict(world.paper.stored)
+    world.paper.stored[key] = before
+
+    with pytest.raises(Contended):
+        world.cancel("b.0")
+
+    assert world.paper.stored == {**admitted, key: before}
 
 
 def test_cancelling_leaves_a_mark_and_a_log_entry():

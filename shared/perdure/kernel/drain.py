@@ -161,12 +161,12 @@ class DrainDue(WorldRequest):
         return [log_key(self.ref.partition, Seq(n)) for n in range(self.since + 1, head.seq + 1)]
 
     def _batches(self, view: View, head: Head, pages: Iterable[Page]) -> _Batches:
-        places = {
+        places = dict.fromkeys(  # in the order of pages, whatever texts hash to
             _place(page, entry)
             for page in pages
             for entry in page.entries
             if entry.world is not None or entry.seq <= head.seq
-        }
+        )
         keys = [log_key(*place) for place in places]
         view.require(peeks=dict.fromkeys((*keys, *self._recent(head))))
         return {

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeVar
 
+from perdure.kernel.errors import Contended
 from perdure.kernel.ids import Instant, Partition, Token
 from perdure.kernel.record import Record
 
@@ -284,10 +285,19 @@ class View:
             self.named.popitem()
 
     def absorb(self, writes: Written) -> None:
-        """Let later decisions on this view see ``writes``, as if they were committed."""
+        """Let later decisions on this view see ``writes``, as if they were committed.
+
+        Raises Contended for a record that is written once and lies there already: what
+        decided on it saw a part of the commit that has written it.
+        """
         for key, record in writes.items():
             if record is not None and record.immutable:
-                assert self._decoded.get(key) is None, f"{key} is written once"
+                assert self.written.get(key) is None, f"{key} is written once"
+                if self._decoded.get(key) is not None or self.stored.get(key) is not None:
+                    raise Contended(
+                        expected=f"nothing yet at {key.sort}",
+                        found="a record of a running commit that was seen in part",
+                    )
         self._decoded |= writes
         self.written |= writes
 
