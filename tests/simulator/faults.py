@@ -40,7 +40,10 @@ class Weather:
     torn: float = 0.0
     """The chance that the records of a commit show one after another."""
 
-    schedules: Odds = field(default_factory=dict)
+    house: float = 0.0
+    """The chance that a catalog expires snapshots, for each load of a table."""
+
+    messages: Odds = field(default_factory=dict)
 
 
 CALM = Weather()

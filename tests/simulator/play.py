@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tests.simulator.actors import admitter, closer, ticker
+from tests.simulator.clients import admitter, destroyer, forker, reader
+from tests.simulator.closing import closer
 from tests.simulator.faults import Weather
 from tests.simulator.harbour import Mood
+from tests.simulator.keepers import lander, projector, trimmer
 from tests.simulator.records import Violation, expect
-from tests.simulator.stage import Process, Stage
+from tests.simulator.stage import Process, Role, Stage
+from tests.simulator.writers import dispatcher, ticker
 
 from perdure.kernel.errors import PerdureError
 
-STEPS_OF_A_STORM = 2_500
+STEPS_OF_A_STORM = 5_000
 STEPS_OF_A_CALM = 20_000
-WORLDS = ("w1", "w2")
+WORLDS = ("w1", "w2", "w3")
+EVERY_MS = {"w1": None, "w2": 30_000, "w3": None}
+
+
+ROLES: Mapping[str, Role] = {
+    "admitter": admitter,
+    "ticker": ticker,
+    "dispatcher": dispatcher,
+    "lander": lander,
+    "projector": projector,
+    "trimmer": trimmer,
+    "forker": forker,
+    "destroyer": destroyer,
+    "reader": reader,
+}
+CAST: Mapping[str, int] = {
+    "admitter": 2, "ticker": 2, "dispatcher": 1, "lander": 1, "projector": 1, "trimmer": 1,
+    "forker": 1, "destroyer": 1, "reader": 1,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +45,8 @@ class Mix:
     """Which actors there are, and the weather they work in."""
 
     weather: Weather
-    admitters: int = 3
-    tickers: int = 2
+    cast: Mapping[str, int] = field(default_factory=lambda: CAST)
+    pace: float = 1.0
     torn: float = 0.5
     """The chance that a play has a store that shows commits record by record."""
 
@@ -33,6 +55,13 @@ class Mix:
     processor_fails: float = 0.02
 
 
+_TABLES = {
+    "append failed": 0.02,
+    "append late": 0.03,
+    "append answered as conflict": 0.05,
+    "append without an answer": 0.05,
+}
+_MESSAGES = {"message lost": 0.1, "message twice": 0.2, "message late": 0.1, "twice": 0.2}
 _LOSSES = {"lost before": 0.01, "lost after": 0.02, "late": 0.01, "twice": 0.01}
 _BUSY = {"conflict": 0.01, "busy": 0.01}
 
@@ -42,6 +71,7 @@ MIXES = {
             commits={**_LOSSES, **_BUSY},
             loads={"no answer to a load": 0.003},
             objects={"put without an answer": 0.05, "put failed": 0.03},
+            tables=_TABLES, messages=_MESSAGES, house=0.02,
             burst=0.3, crash=0.001, freeze=0.0005, torn=0.5,
         )
     ),
@@ -50,12 +80,13 @@ MIXES = {
             commits={"lost before": 0.05, "lost after": 0.1, "late": 0.08, "twice": 0.05, **_BUSY},
             loads={"no answer to a load": 0.01},
             objects={"put without an answer": 0.2, "put failed": 0.1},
+            tables={kind: 3 * odd for kind, odd in _TABLES.items()}, messages=_MESSAGES, house=0.1,
             burst=0.5, crash=0.004, freeze=0.002, skew_ms=3_600_000, torn=0.8,
         )
     ),
     "crowd": Mix(
         Weather(commits={**_LOSSES, "conflict": 0.05}, burst=0.5, torn=0.8),
-        admitters=8, tickers=2, kills=0.0,
+        cast={"admitter": 8, "ticker": 2, "reader": 1}, kills=0.0,
     ),
     "deaths": Mix(
         Weather(commits=_LOSSES, crash=0.01, freeze=0.003, skew_ms=60_000, torn=0.5),
@@ -128,9 +159,13 @@ def _played(stage: Stage, mix: Mix) -> None:
     stage.brew()
     stage.mood.fails, stage.mood.kills = mix.fails, mix.kills
     stage.mood.processor_fails = mix.processor_fails
+    stage.pace = mix.pace
     stage.cast(
-        *((f"admitter{number}", admitter) for number in range(mix.admitters)),
-        *((f"ticker{number}", ticker) for number in range(mix.tickers)),
+        *(
+            (f"{name}{number}", ROLES[name])
+            for name, count in mix.cast.items()
+            for number in range(count)
+        )
     )
     last = stage.loop.steps + STEPS_OF_A_STORM
     stage.loop.run_while(lambda: _goes_on(stage) and stage.loop.steps < last)
@@ -156,7 +191,7 @@ def _goes_on(stage: Stage) -> bool:
 async def _found(me: Process) -> None:
     for world in WORLDS:
         try:
-            await me.worlds.create(f"name of {world}", world_id=world)
+            await me.worlds.create(f"name of {world}", world_id=world, every_ms=EVERY_MS[world])  # type: ignore[arg-type]
         except PerdureError as error:
             me.stage.loop.failure = error
     me.stage.is_founded = True

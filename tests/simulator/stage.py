@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,22 +15,39 @@ import pyarrow as pa
 from tests.simulator.disk import Disk
 from tests.simulator.faults import Faults, Weather
 from tests.simulator.harbour import Mood, harbour
+from tests.simulator.landed import Landed
 from tests.simulator.loop import NOBODY, Life, SimulatedLoop
 from tests.simulator.objects import Bucket, SimulatedObjects
-from tests.simulator.records import Json, Violation
+from tests.simulator.records import Json, Violation, expect
 from tests.simulator.stores import PlainStore
+from tests.simulator.tables import SimulatedCatalog, Warehouse
 from tests.simulator.told import Told
 from tests.simulator.trace import Trace
 from tests.simulator.truth import Truth
 
 from perdure.authority.engine import Authority
+from perdure.kernel.errors import (
+    Corrupt,
+    Invalid,
+    NewerSchema,
+    PerdureError,
+    SchemaMismatch,
+    StoreRefused,
+)
 from perdure.kernel.ids import Holder, Instant, RunId, StorageId, Token
 from perdure.kernel.places import WorldRef
+from perdure.lake.iceberg import Lake
+from perdure.runtime.archive import ArchivedStore
+from perdure.runtime.dispatch import Due
+from perdure.runtime.read import Reader
 from perdure.runtime.tick import Means, Ticker
 from perdure.runtime.worlds import Worlds
 
 START_MS = 1_800_000_000_000
 STORAGE = StorageId("storage")
+
+_NEVER = (Corrupt, Invalid, NewerSchema, SchemaMismatch, StoreRefused)
+"""Errors that no fault of a play is a reason for."""
 
 Role = Callable[["Process"], Awaitable[None]]
 
@@ -41,6 +59,15 @@ class Intention:
     world: str
     batch: str
     contents: list[Json]
+
+
+@dataclass(slots=True)
+class Message:
+    """A message of the queue: it shows from a moment on, and was handed out so often."""
+
+    due: Due
+    visible_from: float
+    tries: int = 0
 
 
 class Process:
@@ -63,7 +90,7 @@ class Process:
         skew = stage.faults.weather.skew_ms
         self.skew_ms = stage.chance.randint(-skew, skew) if skew else 0
         self.tokens = itertools.count(1)
-        for made in ("authority", "worlds", "objects", "means"):
+        for made in ("authority", "worlds", "objects", "means", "lake", "reader"):
             self.__dict__.pop(made, None)
         stage.trace.tell(self.life.mark, "begins, its clock is {} ms off", self.skew_ms)
         stage.loop.start(self.life, self._lives())
@@ -73,8 +100,12 @@ class Process:
             await self.role(self)
         except Violation as violation:
             self.stage.violation = violation
-        except Exception as error:  # noqa: BLE001  # a mistake of the simulator, shown as such
-            self.stage.loop.failure = error
+        except Exception as error:  # noqa: BLE001  # whatever it is, nobody should be told that
+            if self.stage.loop.is_closed():
+                return  # the play has ended, and this process with it
+            lines = traceback.format_exception(error)
+            self.note("ends in {}", "".join(lines))
+            self.stage.violation = Violation("no internal error", f"{type(error).__name__}: {error}")
 
     def now(self) -> Instant:
         """Read the clock of this process."""
@@ -86,7 +117,7 @@ class Process:
 
     async def rest(self, seconds: float) -> None:
         """Do nothing for a while, at most so long."""
-        await self.means.pause(self.stage.chance.random() * seconds)
+        await self.means.pause(self.stage.chance.random() * seconds * self.stage.pace)
 
     def note(self, what: str, *details: Any) -> None:
         """Add a line to the trace."""
@@ -96,12 +127,17 @@ class Process:
         """Count what an actor met."""
         self.stage.met[what] += 1
 
+    def check(self, error: PerdureError) -> None:
+        """Hold an error to be one that faults of the weather can lead to."""
+        never = isinstance(error, _NEVER)
+        expect(not never, "I3", "{} is told {}: {}", self.life.mark, error.code, error)
+
     def ref(self, world: str) -> WorldRef:
         return WorldRef(STORAGE, world)  # type: ignore[arg-type]
 
     @cached_property
     def authority(self) -> Authority:
-        store = self.stage.store(self.life.mark)
+        store = ArchivedStore(self.stage.store(self.life.mark), lambda: self.objects)
         return Authority(store, self.now, self.new_token, chance=self.stage.chance.random)
 
     @cached_property
@@ -125,6 +161,18 @@ class Process:
             new_run=self.stage.new_run,
             app="harbour",
         )
+
+    @cached_property
+    def lake(self) -> Lake:
+        stage = self.stage
+        catalog: Any = SimulatedCatalog(
+            self.life.mark, stage.loop, stage.warehouse, stage.faults, stage.trace
+        )
+        return Lake(catalog, "simulated")
+
+    @cached_property
+    def reader(self) -> Reader:
+        return Reader(self.authority, self.objects, self.lake, STORAGE, self.means.app.registry)
 
     def ticker(self, *, lease_ms: int, on_failure: Any) -> Ticker:
         """Make a writer whose holder is this life."""
@@ -156,6 +204,13 @@ class Stage:
     entities: dict[str, list[int]] = field(default_factory=dict)
     """Ids that clients were told of, by world."""
 
+    forks: dict[str, str] = field(default_factory=dict)
+    """Which fork was asked for of which source."""
+
+    queue: list[Message] = field(default_factory=list)
+    pace: float = 1.0
+    """How many times longer everybody rests: an hour passes in a play, or a minute."""
+
     numbers: Any = field(default_factory=lambda: itertools.count(1))
     bucket: Bucket = field(default_factory=dict)
 
@@ -167,12 +222,18 @@ class Stage:
         self.disk = Disk(self.chance, self.loop.time)
         self.truth = Truth(self.read_segment)
         self.told = Told(self.truth)
+        self.landed = Landed(self.truth)
+        self.warehouse = Warehouse(self.landed.appended)
         self.disk.watch = self.truth.commit
         self.loop.before_step = self._upset
         self.mood = Mood(self.loop, self.chance)
         self._runs = itertools.count(1)
         self._next_upset = -1
         self.faults.calm()
+
+    @property
+    def storage(self) -> StorageId:
+        return STORAGE
 
     def app(self) -> Any:
         return harbour()

@@ -79,6 +79,12 @@ class Told:
         wanted = self._world(world).ledger.requests.get(request)
         expect(wanted == below, "I7", "{} is told {}, true is {}", request, below, wanted)
 
+    def forked(self, child: str, source: str) -> None:
+        """A world was said to be a fork of another."""
+        found = self._world(child).forked_from
+        wanted = self._world(source).suffix
+        expect(found == wanted, "I7", "{} is told a fork of {}, true is {}", child, wanted, found)
+
     def destroyed(self, world: str) -> None:
         """A world was said to be destroyed."""
         status = self._world(world).status

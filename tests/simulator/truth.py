@@ -13,52 +13,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tests.simulator.commands import Ledger, Standing
 from tests.simulator.records import Json, decoded, expect, members
-from tests.simulator.rows import (
-    IN_TICK_FIRST,
-    Row,
-    State,
-    overlaid,
-    processed,
-    rows_of,
-    settled_births,
-)
+from tests.simulator.rows import Row, State, overlaid, processed, rows_of, settled_births
+from tests.simulator.world import Mark, WorldTruth, born
 
 from perdure.kernel.commit import Commit, Put, Remove
 
 ReadSegment = Callable[[str], "dict[str, list[object]]"]
-
-
-@dataclass(slots=True)
-class WorldTruth:
-    """What is true of one world."""
-
-    suffix: str
-    world: str = ""
-    head: Json = field(default_factory=dict)
-    ledger: Ledger = field(default_factory=Ledger)
-    seq: int = 0
-    next_sequence: int = 1
-    next_entity_id: int = 1
-    in_tick_next: int = IN_TICK_FIRST
-    published: int = -1
-    status: str = "active"
-    entries: dict[int, Json] = field(default_factory=dict)
-    manifests: dict[int, Json] = field(default_factory=dict)
-    states: dict[int, State] = field(default_factory=lambda: {-1: {}})
-    """What is alive after each tick."""
-
-    open_at: dict[int, dict[int, Standing]] = field(default_factory=dict)
-    """What was open as of each log entry, while a fork may still ask for it."""
-
-    rows: dict[tuple[int, str], list[Row]] = field(default_factory=dict)
-    """What each tick wrote in each table."""
-
-    @property
-    def state(self) -> State:
-        """What is alive at the published tick."""
-        return self.states[self.published]
 
 
 @dataclass(slots=True)
@@ -140,6 +101,7 @@ class Truth:
         self._pages(world, change, touched)
         self._check_head(world, head, change)
         world.head = head
+        world.digests[world.published] = head["manifest_digest"]
 
     def _told(
         self, world: WorldTruth, change: Change, entries: list[Json], token: str
@@ -180,7 +142,7 @@ class Truth:
                 case "closing" | "destroyed":
                     self._ended(world, entry)
             touched |= before ^ world.ledger.open.keys()
-            world.open_at[world.seq] = dict(world.ledger.open)
+            world.marks[world.seq] = Mark.of(world)
         expect(not manifests, "I2", "manifest without a log entry: {}", manifests)
         return touched
 
@@ -245,6 +207,7 @@ class Truth:
             rows += found
         visible = overlaid(world.state, rows)
         world.in_tick_next = settled_births(expected, births, visible, world.in_tick_next)
+        world.in_tick_at[tick] = world.in_tick_next
         counted = (manifest["entities"], manifest["next_in_tick_entity_id"])
         wanted = (len(expected), world.in_tick_next)
         expect(counted == wanted, "I6", "tick {} says {}, expected {}", tick, counted, wanted)
@@ -310,11 +273,14 @@ class Truth:
         return held
 
     def _forked(self, world: WorldTruth, entry: Json) -> None:
-        raise NotImplementedError
+        source = self.named(entry["facts"]["source"])
+        assert source is not None, "a fork has a source"
+        born(world, source, entry)
+        self.outcomes["forked"] += 1
 
     def _check_head(self, world: WorldTruth, head: Json, change: Change) -> None:
         """Hold the head to say what the log says."""
-        before, ledger = world.head, world.ledger
+        before, ledger = world.head if "fence" in world.head else None, world.ledger
         found = {name: head[name] for name in _HEAD}
         wanted = (
             world.seq,

@@ -1,0 +1,125 @@
+"""The end of a play: no faults any more, and everything that was begun comes to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from tests.simulator.clients import destroyed, sent
+from tests.simulator.keepers import landed, projected
+from tests.simulator.reading import read_once
+from tests.simulator.records import decoded, expect
+from tests.simulator.stage import Process
+from tests.simulator.world import WorldTruth
+
+from perdure.kernel.errors import PerdureError
+from perdure.kernel.ids import Instant
+from perdure.runtime.run import run_ticks
+from perdure.runtime.tick import Ticker
+
+TRIES_MAX = 40
+"""Times something is asked for in a calm, with longer and longer pauses, before it counts as stuck."""
+
+
+async def closer(me: Process) -> None:
+    """Let everything settle, land and be told, and hold the result to the truth."""
+    stage = me.stage
+    writer = me.ticker(lease_ms=60_000, on_failure="continue")
+    for intention in stage.notebook:
+        await _until(me, f"{intention.batch} is answered", lambda: sent(me, intention))  # noqa: B023
+    for world in list(stage.truth.worlds.values()):
+        await _settled(me, writer, world)
+        if world.status == "closing":
+            await _until(me, f"{world.world} is destroyed", lambda: _ended(me, world))  # noqa: B023
+    # By then every hint is due, also one that was written by a clock ahead of time.
+    await me.means.pause(120.0 + stage.weather.skew_ms / 1_000)
+    for what, keep in (("landed", landed), ("projected", projected)):
+        await _until(me, f"all is {what}", lambda: _nothing_left(me, keep))  # noqa: B023
+    stage.landed.check_whole()
+    for world in list(stage.truth.worlds.values()):
+        await _read(me, world)
+    _check_disk(me)
+    stage.is_over = True
+
+
+async def _until(me: Process, what: str, ask: Callable[[], Awaitable[bool]]) -> None:
+    for number in range(TRIES_MAX):
+        if await ask():
+            return
+        await me.means.pause(10.0 * 1.3**number)
+    expect(False, "I9", "after the storm, not even {} tries bring it about that {}", TRIES_MAX, what)
+
+
+async def _settled(me: Process, writer: Ticker, world: WorldTruth) -> None:
+    """Tick a world until nothing is open: at most so far as something is due, and a few ticks."""
+    held = world.ledger.open
+    latest = max((each.tick for each in held.values()), default=world.published)
+    limit = max(latest, world.published) + len(held) + 2
+
+    async def settled() -> bool:
+        if world.status != "active" or not held:
+            return True
+        target = max(world.published + 1, min(each.tick for each in held.values()))
+        expect(target <= limit, "I9", "{} has {} open at tick {}", world.world, held, target)
+        deadline = Instant(me.now() + 3_600_000)
+        try:
+            await run_ticks(writer, me.ref(world.world), to_tick=target, deadline=deadline)
+        except PerdureError as error:
+            me.met(f"closing run: {error.code}")
+            me.note("is told of its run in {}: {}", world.world, error)
+            me.check(error)
+        return world.status != "active" or not held
+
+    for _ in range(limit - world.published + 1):
+        await _until(me, f"{world.world} ticks", _progress(world, settled))
+
+
+def _progress(
+    world: WorldTruth, settled: Callable[[], Awaitable[bool]]
+) -> Callable[[], Awaitable[bool]]:
+    before = world.published
+
+    async def progressed() -> bool:
+        return await settled() or world.published > before
+
+    return progressed
+
+
+async def _ended(me: Process, world: WorldTruth) -> bool:
+    await destroyed(me, world.world)
+    return world.status == "destroyed"
+
+
+async def _nothing_left(me: Process, keep: Callable[[Process], Awaitable[bool | None]]) -> bool:
+    return await keep(me) is False
+
+
+async def _read(me: Process, world: WorldTruth) -> None:
+    """Read a few ticks and the whole log."""
+    for tick in sorted({world.published, world.begins, world.published // 2}):
+        if 0 <= tick <= world.published:
+            await _until(me, "a tick is read", lambda: read_once(me, world.world, tick))  # noqa: B023
+    log = await me.worlds.log(world.world, 0, 1_000)
+    found = [(each.seq, each.kind, each.facts) for each in log]
+    wanted = [(seq, each["kind"], each["facts"]) for seq, each in sorted(world.entries.items())]
+    expect(found == wanted[:1_000], "I6", "the log of {} has {} entries", world.world, len(found))
+
+
+def _check_disk(me: Process) -> None:
+    """Hold what lies on the disk to what its commits said, world by world."""
+    truth = me.stage.truth
+    manifests: dict[str, list[int]] = {}
+    pages: dict[str, set[str]] = {}
+    for key, stored in me.stage.disk.records().items():
+        kind, _, suffix = key.partition.partition("/")
+        if kind == "m":
+            manifests.setdefault(suffix, []).append(decoded(stored.body)["tick"])
+        elif kind == "w" and key.sort == "head":
+            head = decoded(stored.body)
+            expect(head == truth.worlds[suffix].head, "I6", "head of {}", suffix)
+        elif kind == "w" and key.sort.startswith("due/"):
+            pages.setdefault(suffix, set()).add(key.sort)
+    for suffix, world in truth.worlds.items():
+        own = list(range(world.begins, world.published + 1))
+        expect(sorted(manifests.get(suffix, [])) == own, "I2", "manifests of {}", world.world)
+        named = pages.get(suffix, set())
+        expect(named == world.ledger.pages.keys(), "I8", "pages of {}: {}", world.world, named)
