@@ -47,10 +47,13 @@ async def sent(me: Process, intention: Intention) -> bool:
         me.note("is told of {}: {}", batch, error)
         if isinstance(error, Refused):
             stage.told.refused(world, batch, intention.contents, error.code)
+        if isinstance(error, Refused) and error.code != "conflict":
+            stage.answered.add((world, batch))
         return isinstance(error, Refused)
     me.met("admission: replayed" if told.replayed else "admission: admitted")
     me.note("is told that {} is admitted", batch)
     stage.told.receipts(world, batch, intention.contents, told.receipts)
+    stage.answered.add((world, batch))
     known = stage.entities.setdefault(world, [])
     known += [each.entity_id for each in told.receipts if each.entity_id is not None]
     del known[:-20]

@@ -25,6 +25,8 @@ async def closer(me: Process) -> None:
     stage = me.stage
     writer = me.ticker(lease_ms=60_000, on_failure="continue")
     for intention in stage.notebook:
+        if (intention.world, intention.batch) in stage.answered and stage.chance.random() < 0.8:
+            continue
         await _until(me, f"{intention.batch} is answered", lambda: sent(me, intention))  # noqa: B023
     for world in list(stage.truth.worlds.values()):
         await _settled(me, writer, world)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
@@ -9,7 +10,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import field_validator
-from tests.simulator.loop import LIFE, Life, SimulatedLoop
+from tests.simulator.loop import LIFE, Life
 
 from perdure import App, Component
 from perdure.runtime.compute import TickContext
@@ -44,7 +45,7 @@ FAILS, KILLS = 1, 2
 class Mood:
     """How likely commands and processors fail at this moment; one for each play."""
 
-    loop: SimulatedLoop
+    kill: Callable[[Life], None]
     chance: Random
     fails: float = 0.0
     kills: float = 0.0
@@ -66,7 +67,7 @@ class Fickle(Component):
         if value == FAILS and mood.chance.random() < mood.fails:
             raise RuntimeError("not now")
         if value == KILLS and mood.chance.random() < mood.kills:
-            mood.loop.end(life)
+            mood.kill(life)
             raise Died
         return value
 

@@ -13,6 +13,18 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
+THREAD_SECONDS = 0.005
+"""A thread takes at most so long to begin, and again to tell what it did."""
+
+
+class Answer(dict[str, Any]):
+    """The answer of a driver, with what is to be done when it arrives."""
+
+    def __init__(self, delivered: Callable[[], None]) -> None:
+        super().__init__()
+        self.delivered = delivered
+
+
 class Life:
     """One life of a process: from its start to its death, with all that it has in memory."""
 
@@ -210,7 +222,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """Do what a thread would do, in a step of its own; it dies with its process."""
+        """Do what a thread would do, in a step of its own; it dies with its process.
+
+        A result that has ``delivered`` is told when whoever waits is about to have it.
+        """
         future = self.create_future()
 
         def work() -> None:
@@ -219,12 +234,15 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             try:
                 result = func(*args)
             except Exception as error:  # noqa: BLE001  # handed to who waits for the thread
-                future.set_exception(error)
+                self.call_later(self._moment(), _settled, future, None, error)
             else:
-                future.set_result(result)
+                self.call_later(self._moment(), _settled, future, result, None)
 
-        self.call_later(self.chance.random() * 0.002, work)
+        self.call_later(self._moment(), work)
         return future
+
+    def _moment(self) -> float:
+        return self.chance.random() * THREAD_SECONDS
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Say nothing: who has died retrieves no results."""
@@ -249,6 +267,17 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 if not task.done():
                     _ended(task.get_coro())
             life.tasks.clear()
+
+
+def _settled(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+        return
+    if isinstance(result, Answer):
+        result.delivered()
+    future.set_result(result)
 
 
 def _ended(work: Any) -> None:

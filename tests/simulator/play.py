@@ -13,14 +13,15 @@ from tests.simulator.harbour import Mood
 from tests.simulator.keepers import lander, projector, trimmer
 from tests.simulator.records import Violation, expect
 from tests.simulator.stage import Process, Role, Stage
+from tests.simulator.tight import tight_limits
 from tests.simulator.writers import dispatcher, ticker
 
 from perdure.kernel.errors import PerdureError
 
-STEPS_OF_A_STORM = 5_000
+STEPS_OF_A_STORM = 4_000
 STEPS_OF_A_CALM = 20_000
 WORLDS = ("w1", "w2", "w3")
-EVERY_MS = {"w1": None, "w2": 30_000, "w3": None}
+EVERY_MS = {"w1": None, "w2": 4_000, "w3": None}
 
 
 ROLES: Mapping[str, Role] = {
@@ -49,6 +50,9 @@ class Mix:
     pace: float = 1.0
     torn: float = 0.5
     """The chance that a play has a store that shows commits record by record."""
+
+    tight: float = 0.5
+    """The chance that the limits of a play are small."""
 
     fails: float = 0.4
     kills: float = 0.3
@@ -88,6 +92,15 @@ MIXES = {
         Weather(commits={**_LOSSES, "conflict": 0.05}, burst=0.5, torn=0.8),
         cast={"admitter": 8, "ticker": 2, "reader": 1}, kills=0.0,
     ),
+    "ages": Mix(
+        Weather(
+            commits={**_LOSSES, **_BUSY},
+            objects={"put without an answer": 0.05, "put failed": 0.03},
+            tables=_TABLES, messages=_MESSAGES, house=0.05,
+            burst=0.3, crash=0.001, freeze=0.0005, torn=0.5,
+        ),
+        cast={**CAST, "trimmer": 2, "reader": 2, "destroyer": 0}, pace=60.0, tight=1.0,
+    ),
     "deaths": Mix(
         Weather(commits=_LOSSES, crash=0.01, freeze=0.003, skew_ms=60_000, torn=0.5),
         fails=0.6, kills=0.6,
@@ -115,12 +128,20 @@ class Played:
         """The command that plays it again."""
         return f"python -m tests.simulator --replay {self.seed} --mix {self.mix}"
 
+    @property
+    def store(self) -> str:
+        """What the authority lay on."""
+        if self.stage.kind == "dynamodb":
+            return "DynamoDB's, on a client that shows commits record by record"
+        return "in memory, torn" if self.stage.is_torn else "in memory, whole as SQLite"
+
     def trace(self) -> str:
         """Tell the play line by line, with the command that plays it again."""
         return "\n".join(
             (
                 f"seed {self.seed}: {self.violation or 'no violation'}",
                 f"replay: {self.replay}",
+                f"store: {self.store}; {'small' if self.stage.is_tight else 'usual'} limits",
                 *self.stage.trace.text(),
             )
         )
@@ -131,9 +152,13 @@ def play(seed: int, mix: str = "everyday") -> Played:
     chosen = MIXES[mix]
     stage = Stage(seed, chosen.weather)
     stage.is_torn = stage.chance.random() < chosen.torn
+    if stage.is_torn and stage.chance.random() < 0.6:
+        stage.kind = "dynamodb"
     Mood.current = stage.mood
+    stage.is_tight = stage.chance.random() < chosen.tight
     try:
-        _played(stage, chosen)
+        with tight_limits(wanted=stage.is_tight):
+            _played(stage, chosen)
     except Violation as violation:
         stage.violation = violation
     finally:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 from tests.simulator.disk import Disk
@@ -24,8 +24,11 @@ from tests.simulator.tables import SimulatedCatalog, Warehouse
 from tests.simulator.told import Told
 from tests.simulator.trace import Trace
 from tests.simulator.truth import Truth
+from tests.simulator.wire import TABLE, Region, SimulatedClient
 
+from perdure.authority.dynamodb import DynamoStore
 from perdure.authority.engine import Authority
+from perdure.authority.store import Store
 from perdure.kernel.errors import (
     Corrupt,
     Invalid,
@@ -48,6 +51,8 @@ STORAGE = StorageId("storage")
 
 _NEVER = (Corrupt, Invalid, NewerSchema, SchemaMismatch, StoreRefused)
 """Errors that no fault of a play is a reason for."""
+
+StoreKind = Literal["plain", "dynamodb"]
 
 Role = Callable[["Process"], Awaitable[None]]
 
@@ -188,6 +193,8 @@ class Stage:
     seed: int
     weather: Weather
     is_torn: bool = False
+    is_tight: bool = False
+    kind: StoreKind = "plain"
     is_founded: bool = False
     is_over: bool = False
     closing_ticks: int = 0
@@ -200,6 +207,9 @@ class Stage:
     processes: list[Process] = field(default_factory=list)
     notebook: list[Intention] = field(default_factory=list)
     """What clients have sent: it outlives them, as a request on paper does."""
+
+    answered: set[tuple[str, str]] = field(default_factory=set)
+    """Batches of which somebody knows what became of them, by world."""
 
     entities: dict[str, list[int]] = field(default_factory=dict)
     """Ids that clients were told of, by world."""
@@ -224,9 +234,10 @@ class Stage:
         self.told = Told(self.truth)
         self.landed = Landed(self.truth)
         self.warehouse = Warehouse(self.landed.appended)
+        self.region = Region(self.disk)
         self.disk.watch = self.truth.commit
         self.loop.before_step = self._upset
-        self.mood = Mood(self.loop, self.chance)
+        self.mood = Mood(self._killed, self.chance)
         self._runs = itertools.count(1)
         self._next_upset = -1
         self.faults.calm()
@@ -241,8 +252,13 @@ class Stage:
     def new_run(self) -> RunId:
         return RunId(f"01890000-0000-7000-8000-{next(self._runs):012d}")
 
-    def store(self, who: str) -> PlainStore:
+    def store(self, who: str) -> Store:
         """Return the way to the disk for one life."""
+        if self.kind == "dynamodb":
+            client: Any = SimulatedClient(
+                who, self.loop, self.region, self.faults, self.trace, self.is_torn
+            )
+            return DynamoStore(client, TABLE, threads=1, chance=self.chance.random)
         return PlainStore(who, self.loop, self.disk, self.faults, self.trace, self.is_torn)
 
     def cast(self, *named: tuple[str, Role]) -> None:
@@ -300,6 +316,12 @@ class Stage:
             self.faults.seen["freeze"] += 1
             self.trace.tell(life.mark, "FREEZES")
             self.loop.freeze(life, self.chance.choice((5.0, 60.0, 600.0)))
+
+    def _killed(self, life: Life) -> None:
+        """Let a command end the process that applies it."""
+        self.faults.seen["killed by a command"] += 1
+        self.trace.tell(life.mark, "is KILLED by a command")
+        self.loop.end(life)
 
     def raise_the_dead(self) -> None:
         """Let processes that have died begin again after a while."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +22,8 @@ from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, In, LessThan
 from tests.simulator.faults import Faults
 from tests.simulator.loop import SimulatedLoop
 from tests.simulator.trace import Trace
+
+from perdure.lake.catalog import Guarded
 
 SNAPSHOTS_KEPT = 2
 """So many snapshots a catalog leaves when it keeps house, as one of S3 Tables does."""
@@ -165,8 +167,10 @@ def _expression(wanted: Any) -> pc.Expression:
 
 
 @dataclass(eq=False)
-class SimulatedCatalog:
-    """A catalog as one process has it."""
+class SimulatedCatalog(Guarded):
+    """A catalog as one process has it; it keeps house by itself, at any moment."""
+
+    keeps_house: ClassVar[bool] = True
 
     who: str
     loop: SimulatedLoop

@@ -84,7 +84,7 @@ def _received(me: Process) -> Message | None:
 async def dispatcher(me: Process) -> None:
     """Once a minute, look for worlds that are due, and tell the queue of each."""
     while me.stage.is_storm:
-        await me.rest(60.0)
+        await me.rest(10.0)
         await dispatched(me)
         if me.stage.faults.hits("schedule fired twice", me.stage.faults.weather.messages.get("twice", 0.0)):
             await dispatched(me)
