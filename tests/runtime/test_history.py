@@ -49,6 +49,17 @@ def test_what_is_not_projected_yet_is_seen_to_lack(logs):
     assert (len(page.events), page.through_seq, page.head_seq) == (len(STORY), 13, 14)
 
 
+def test_a_command_is_found_by_its_own_name_whatever_name_it_was_cancelled_by(logs):
+    world = logs.world()
+    world.admit(due(9, command_id="mine"), batch="early")
+    world.cancel("early.0")
+    logs.project()
+
+    page = logs.history(limit=100, wanted=EventFilter(command_id="mine"))
+
+    assert [kind for _, kind, _ in told(page)] == ["queued", "cancelled"]
+
+
 @pytest.mark.parametrize(
     ("asked", "wanted"),
     [

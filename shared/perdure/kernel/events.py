@@ -135,7 +135,9 @@ def events_of(
     if entry.kind == "cancelled":
         sequence = entry.facts["sequence"]
         event = _event(world, entry, "cancelled", known.get(sequence), code="cancelled")
-        named = replace(event, command_id=entry.facts["command"], sequence=sequence)
+        # It may have been asked for under its place in the batch: its own name is the one told.
+        name = event.command_id or entry.facts["command"]
+        named = replace(event, command_id=name, sequence=sequence)
         return [replace(named, **_sender(entry))]
     assert entry.kind != "admitted", "an admission has events of its own"
     return [
