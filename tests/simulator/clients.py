@@ -36,6 +36,15 @@ async def admitter(me: Process) -> None:
             await _cancels_all(me)
 
 
+async def canceller(me: Process) -> None:
+    """Cancel what was sent last, while it is on its way to be settled."""
+    stage = me.stage
+    while stage.is_storm:
+        await me.rest(2.0)
+        if stage.notebook:
+            await _cancels(me, stage.pick(stage.notebook[-8:]))
+
+
 async def sent(me: Process, intention: Intention) -> bool:
     """Send a batch; say whether what became of it is known for ever."""
     stage, (world, batch) = me.stage, (intention.world, intention.batch)
@@ -132,9 +141,8 @@ async def destroyer(me: Process) -> None:
 
 async def destroyed(me: Process, world: str) -> None:
     """Ask for the end of a world."""
-    lease_ms = me.stage.chance.choice((2_000, 10_000))
     try:
-        await destroy(me.means, me.ref(world), lease_ms=lease_ms)
+        await destroy(me.means, me.ref(world), lease_ms=me.lease_ms())
     except PerdureError as error:
         me.met(f"destroy: {error.code}")
         me.note("is told of destroying {}: {}", world, error)

@@ -17,6 +17,9 @@ one that is applied twice, the second time onto itself; a rival's conflict that 
 LOAD_FAULTS = ("no answer to a load",)
 
 
+HOP_SECONDS = 0.01
+
+
 @dataclass(frozen=True, slots=True)
 class Weather:
     """How likely each fault is while a play lasts."""
@@ -46,7 +49,11 @@ class Weather:
     messages: Odds = field(default_factory=dict)
 
 
-CALM = Weather()
+    page_records: int = 4
+    """Records of one answer to a range, at most, where answers come in pages."""
+
+
+CALM = Weather(page_records=1_000)
 
 
 @dataclass(slots=True)
@@ -55,6 +62,9 @@ class Faults:
 
     chance: Random
     weather: Weather
+    pace: float = 1.0
+    """How long everything but the wire takes: less makes actors meet more often."""
+
     seen: Counter[str] = field(default_factory=Counter)
     _burst: dict[str, int] = field(default_factory=dict)
 
@@ -79,6 +89,11 @@ class Faults:
                     self._burst[kind] = self.chance.randint(1, 6)
                 return kind
         return None
+
+    def hop(self) -> float:
+        """Draw how many seconds one way over the wire takes: now and then, long."""
+        drawn = self.chance.random()
+        return drawn * HOP_SECONDS if drawn < 0.95 else drawn * HOP_SECONDS * 20
 
     def hits(self, kind: str, odd: float) -> bool:
         """Say whether a fault of one kind hits, and count it."""

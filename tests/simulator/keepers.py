@@ -13,8 +13,9 @@ from perdure.runtime.project import AuditBounds, Projection
 from perdure.runtime.trim import GRACE_MS_MIN, Trimming
 from perdure.runtime.waiting import waiting
 
-LEASES_MS = (2_000, 20_000, 60_000)
 BLOCK_ENTRIES = 5
+ROWS_BOUNDS = (Bounds(), Bounds(rows_max=5, ticks_max=3, worlds_max=2))
+AUDIT_BOUNDS = (AuditBounds(), AuditBounds(events_max=5, entries_max=4, worlds_max=2))
 
 
 async def lander(me: Process) -> None:
@@ -42,7 +43,7 @@ async def landed(me: Process) -> bool | None:
     """Land once; say whether anything waited, None if that is not known."""
     stage = me.stage
     landing = Landing(me.authority, me.objects, me.lake, stage.storage)
-    bounds = stage.pick((Bounds(), Bounds(rows_max=5, ticks_max=3, worlds_max=2)))
+    bounds = stage.pick(ROWS_BOUNDS) if stage.is_storm else Bounds()
     try:
         found = await waiting(me.authority, stage.storage, now=me.now)
         worlds = [ref.world for ref in found.unlanded]
@@ -51,7 +52,7 @@ async def landed(me: Process) -> bool | None:
             holder=Holder(me.new_token()),
             new_token=me.new_token,
             bounds=bounds,
-            lease_ms=stage.pick(LEASES_MS),
+            lease_ms=me.lease_ms(),
         )
     except PerdureError as error:
         _told(me, "landing", error)
@@ -66,7 +67,7 @@ async def projected(me: Process) -> bool | None:
     """Project once; say whether anything waited, None if that is not known."""
     stage = me.stage
     projection = Projection(me.authority, me.lake, stage.storage)
-    bounds = stage.pick((AuditBounds(), AuditBounds(events_max=5, entries_max=4, worlds_max=2)))
+    bounds = stage.pick(AUDIT_BOUNDS) if stage.is_storm else AuditBounds()
     try:
         found = await waiting(me.authority, stage.storage, now=me.now)
         worlds = [ref.world for ref in found.unread]
@@ -75,7 +76,7 @@ async def projected(me: Process) -> bool | None:
             holder=Holder(me.new_token()),
             new_token=me.new_token,
             bounds=bounds,
-            lease_ms=stage.pick(LEASES_MS),
+            lease_ms=me.lease_ms(),
         )
     except PerdureError as error:
         _told(me, "projection", error)

@@ -13,8 +13,6 @@ from perdure.kernel.errors import Conflict, NotFound, OutcomeUnknown, StoreUnava
 
 Bucket = dict[str, bytes]
 
-HOP_SECONDS = 0.02
-
 
 @dataclass(eq=False, slots=True)
 class SimulatedObjects:
@@ -31,7 +29,7 @@ class SimulatedObjects:
         answer: asyncio.Future[None] = self.loop.create_future()
         fault = self.faults.drawn(self.faults.weather.objects)
         self.trace.tell(self.who, "puts {} {}", name, fault)
-        self.loop.outside(self._seconds(), self._arrive, name, bytes(data), fault, answer)
+        self.loop.outside(self.faults.hop(), self._arrive, name, bytes(data), fault, answer)
         await answer
 
     def _arrive(
@@ -44,10 +42,10 @@ class SimulatedObjects:
             error = OutcomeUnknown(expected="an answer to a put", found="none")
         elif fault == "put failed":
             error = StoreUnavailable(expected="an answer to a put", found="a busy store")
-        self.loop.outside(self._seconds(), _answered, answer, error)
+        self.loop.outside(self.faults.hop(), _answered, answer, error)
 
     async def get(self, name: str) -> bytes:
-        await asyncio.sleep(self._seconds())
+        await asyncio.sleep(self.faults.hop())
         if self.faults.drawn(self.faults.weather.loads) is not None:
             raise StoreUnavailable(expected="an answer to a get", found="none")
         data = self.bucket.get(name)
@@ -56,7 +54,7 @@ class SimulatedObjects:
         return data
 
     async def delete(self, name: str) -> None:
-        await asyncio.sleep(self._seconds())
+        await asyncio.sleep(self.faults.hop())
         self.trace.tell(self.who, "deletes {}", name)
         self.bucket.pop(name, None)
 
@@ -64,12 +62,9 @@ class SimulatedObjects:
         return list(await self.sizes(prefix))
 
     async def sizes(self, prefix: str) -> dict[str, int]:
-        await asyncio.sleep(self._seconds())
+        await asyncio.sleep(self.faults.hop())
         found = sorted(name for name in self.bucket if name.startswith(prefix))
         return {name: len(self.bucket[name]) for name in found}
-
-    def _seconds(self) -> float:
-        return self.faults.chance.random() * HOP_SECONDS
 
 
 def _answered(answer: asyncio.Future[None], error: Exception | None) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tests.simulator.clients import admitter, destroyer, forker, reader
+from tests.simulator.clients import admitter, canceller, destroyer, forker, reader
 from tests.simulator.closing import closer
 from tests.simulator.faults import Weather
 from tests.simulator.harbour import Mood
@@ -26,6 +26,7 @@ EVERY_MS = {"w1": None, "w2": 4_000, "w3": None}
 
 ROLES: Mapping[str, Role] = {
     "admitter": admitter,
+    "canceller": canceller,
     "ticker": ticker,
     "dispatcher": dispatcher,
     "lander": lander,
@@ -47,10 +48,11 @@ class Mix:
 
     weather: Weather
     cast: Mapping[str, int] = field(default_factory=lambda: CAST)
-    pace: float = 1.0
+    pace: float = 0.1
     torn: float = 0.5
     """The chance that a play has a store that shows commits record by record."""
 
+    worlds: int = len(WORLDS)
     tight: float = 0.5
     """The chance that the limits of a play are small."""
 
@@ -85,12 +87,17 @@ MIXES = {
             loads={"no answer to a load": 0.01},
             objects={"put without an answer": 0.2, "put failed": 0.1},
             tables={kind: 3 * odd for kind, odd in _TABLES.items()}, messages=_MESSAGES, house=0.1,
-            burst=0.5, crash=0.004, freeze=0.002, skew_ms=3_600_000, torn=0.8,
-        )
+            burst=0.5, crash=0.002, freeze=0.001, skew_ms=3_600_000, torn=0.8,
+        ),
     ),
     "crowd": Mix(
-        Weather(commits={**_LOSSES, "conflict": 0.05}, burst=0.5, torn=0.8),
-        cast={"admitter": 8, "ticker": 2, "reader": 1}, kills=0.0,
+        Weather(commits={**_LOSSES, "conflict": 0.03}, burst=0.5, torn=0.8),
+        cast={"admitter": 8, "ticker": 2, "reader": 1}, kills=0.0, pace=0.03,
+    ),
+    "races": Mix(
+        Weather(commits=_LOSSES, crash=0.0005, freeze=0.001, torn=0.9),
+        cast={"admitter": 3, "canceller": 2, "ticker": 3, "forker": 2},
+        worlds=1, torn=1.0, fails=0.7, kills=0.0, pace=0.01,
     ),
     "ages": Mix(
         Weather(
@@ -102,7 +109,7 @@ MIXES = {
         cast={**CAST, "trimmer": 2, "reader": 2, "destroyer": 0}, pace=60.0, tight=1.0,
     ),
     "deaths": Mix(
-        Weather(commits=_LOSSES, crash=0.01, freeze=0.003, skew_ms=60_000, torn=0.5),
+        Weather(commits=_LOSSES, crash=0.006, freeze=0.002, skew_ms=60_000, torn=0.5),
         fails=0.6, kills=0.6,
     ),
 }  # fmt: skip
@@ -178,13 +185,13 @@ def play(seed: int, mix: str = "everyday") -> Played:
 
 
 def _played(stage: Stage, mix: Mix) -> None:
-    stage.entities = {world: [] for world in WORLDS}
+    stage.entities = {world: [] for world in WORLDS[: mix.worlds]}
     stage.cast(("founder", _found))
     stage.loop.run_while(lambda: not stage.is_founded)
     stage.brew()
     stage.mood.fails, stage.mood.kills = mix.fails, mix.kills
     stage.mood.processor_fails = mix.processor_fails
-    stage.pace = mix.pace
+    stage.faults.pace = mix.pace
     stage.cast(
         *(
             (f"{name}{number}", ROLES[name])
@@ -214,7 +221,7 @@ def _goes_on(stage: Stage) -> bool:
 
 
 async def _found(me: Process) -> None:
-    for world in WORLDS:
+    for world in sorted(me.stage.entities):
         try:
             await me.worlds.create(f"name of {world}", world_id=world, every_ms=EVERY_MS[world])  # type: ignore[arg-type]
         except PerdureError as error:

@@ -46,7 +46,9 @@ from perdure.runtime.read import Reader
 from perdure.runtime.tick import Means, Ticker
 from perdure.runtime.worlds import Worlds
 
+FREEZES_SECONDS = (1.0, 5.0, 60.0, 600.0)
 START_MS = 1_800_000_000_000
+LEASE_MS_LEAST = 100
 STORAGE = StorageId("storage")
 
 _NEVER = (Corrupt, Invalid, NewerSchema, SchemaMismatch, StoreRefused)
@@ -122,7 +124,7 @@ class Process:
 
     async def rest(self, seconds: float) -> None:
         """Do nothing for a while, at most so long."""
-        await self.means.pause(self.stage.chance.random() * seconds * self.stage.pace)
+        await self.means.pause(self.stage.chance.random() * seconds * self.stage.faults.pace)
 
     def note(self, what: str, *details: Any) -> None:
         """Add a line to the trace."""
@@ -131,6 +133,11 @@ class Process:
     def met(self, what: str) -> None:
         """Count what an actor met."""
         self.stage.met[what] += 1
+
+    def lease_ms(self) -> int:
+        """Draw a lease: most are short beside what may come between."""
+        most = self.stage.pick((2_000, 10_000, 60_000))
+        return max(LEASE_MS_LEAST, int(most * min(1.0, self.stage.faults.pace)))
 
     def check(self, error: PerdureError) -> None:
         """Hold an error to be one that faults of the weather can lead to."""
@@ -218,9 +225,6 @@ class Stage:
     """Which fork was asked for of which source."""
 
     queue: list[Message] = field(default_factory=list)
-    pace: float = 1.0
-    """How many times longer everybody rests: an hour passes in a play, or a minute."""
-
     numbers: Any = field(default_factory=lambda: itertools.count(1))
     bucket: Bucket = field(default_factory=dict)
 
@@ -315,7 +319,7 @@ class Stage:
         else:
             self.faults.seen["freeze"] += 1
             self.trace.tell(life.mark, "FREEZES")
-            self.loop.freeze(life, self.chance.choice((5.0, 60.0, 600.0)))
+            self.loop.freeze(life, self.chance.choice(FREEZES_SECONDS))
 
     def _killed(self, life: Life) -> None:
         """Let a command end the process that applies it."""
@@ -329,7 +333,7 @@ class Stage:
             if process.life.died and process.life in self.lives:
                 self.lives.remove(process.life)
                 self.graves.append(process.life)
-                self.loop.outside(self.chance.random() * 5.0, process.start)
+                self.loop.outside(self.chance.random() * 5.0 * self.faults.pace, process.start)
 
     @cached_property
     def graves(self) -> list[Life]:

@@ -16,11 +16,9 @@ from perdure.kernel.commit import Commit
 from perdure.kernel.errors import OutcomeUnknown, StoreUnavailable
 from perdure.kernel.view import Key, Reads, Stored, View
 
-HOP_SECONDS = 0.01
 TIMEOUT_SECONDS = 3.0
-LATE_SECONDS = 20.0
-PAGE_RECORDS = 3
-"""Records of one answer to a range, where answers come in pages."""
+LATE_TIMES = 5.0
+"""So many time-outs later, at most, does a commit arrive that its sender gave up."""
 
 
 @dataclass(eq=False, slots=True)
@@ -52,7 +50,7 @@ class PlainStore:
         answer: asyncio.Future[None] = self.loop.create_future()
         fault = self.faults.drawn(self.faults.weather.commits)
         self.trace.tell(self.who, "sends {}{}", commit, fault)
-        self.loop.outside(self._seconds(), self._arrive, commit, fault, answer)
+        self.loop.outside(self.faults.hop(), self._arrive, commit, fault, answer)
         await answer
 
     async def close(self) -> None:
@@ -60,18 +58,19 @@ class PlainStore:
 
     def _arrive(self, commit: Commit, fault: str | None, answer: asyncio.Future[None]) -> None:
         error: Exception | None = None
-        wait = self._seconds()
+        wait = self.faults.hop()
+        timeout = TIMEOUT_SECONDS * self.faults.pace
         unknown = OutcomeUnknown(expected="an answer to a commit", found="none")
         match fault:
             case "lost before":
-                error, wait = unknown, TIMEOUT_SECONDS
+                error, wait = unknown, timeout
             case "late":
-                error, wait = unknown, TIMEOUT_SECONDS
-                late = TIMEOUT_SECONDS + self.faults.chance.random() * LATE_SECONDS
+                error, wait = unknown, timeout
+                late = timeout * (1 + self.faults.chance.random() * LATE_TIMES)
                 self.loop.outside(late, self._applied, commit)
             case "lost after":
                 self._applied(commit)
-                error, wait = unknown, TIMEOUT_SECONDS
+                error, wait = unknown, timeout
             case "twice":
                 self._applied(commit)
                 error = self._applied(commit)
@@ -114,7 +113,7 @@ class PlainStore:
             rest = wanted
             while True:
                 await self._hop()
-                size = min(PAGE_RECORDS, wanted.limit - len(keys))
+                size = min(self.faults.weather.page_records, wanted.limit - len(keys))
                 page = self.disk.look(Reads(ranges=(part := replace(rest, limit=size),)))
                 got = page.keys_of(part)
                 keys += got
@@ -132,7 +131,4 @@ class PlainStore:
         return View(stored, found, reads.keys)
 
     async def _hop(self) -> None:
-        await asyncio.sleep(self._seconds())
-
-    def _seconds(self) -> float:
-        return self.faults.chance.random() * HOP_SECONDS
+        await asyncio.sleep(self.faults.hop())

@@ -207,7 +207,7 @@ class SimulatedCatalog(Guarded):
         if fault == "append failed":
             raise OSError("the catalog is out of reach")
         if fault == "append late":
-            seconds = self.faults.chance.random() * LATE_SECONDS
+            seconds = self.faults.chance.random() * LATE_SECONDS * self.faults.pace
             self.loop.outside(seconds, self._late, name, parent, rows, properties)
             _unknown()
         self.warehouse.append(name, parent, rows, properties)

@@ -25,7 +25,6 @@ from perdure.kernel.view import Key, Range, Reads, Stored, Version
 TABLE = "perdure"
 TOKEN_SECONDS = 600.0
 LATE_SECONDS = 20.0
-PAGE_RECORDS_MAX = 4
 
 
 @dataclass(eq=False)
@@ -80,7 +79,8 @@ class SimulatedClient:
         self._answer_may_be_lost("Query")
         wanted = _range(request)
         room = request["Limit"]
-        size = min(room, 1 + int(self.faults.chance.random() * PAGE_RECORDS_MAX))
+        most = self.faults.weather.page_records
+        size = min(room, self.faults.chance.randint(1, most) if most < room else most)
         part = Range(wanted.partition, wanted.first, wanted.last, Record, size, wanted.descending)
         view = self.region.disk.look(Reads(ranges=(part,)))
         self._tell("loads {}", Reads(ranges=(part,)))
@@ -99,7 +99,7 @@ class SimulatedClient:
             case "lost before":
                 self._lost()
             case "late":
-                seconds = self.faults.chance.random() * LATE_SECONDS
+                seconds = self.faults.chance.random() * LATE_SECONDS * self.faults.pace
                 self.loop.outside(seconds, self._arrives_late, commit, is_single)
                 self._lost()
             case "lost after":

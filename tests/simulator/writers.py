@@ -12,7 +12,6 @@ from perdure.runtime.serve import serve
 from perdure.runtime.tick import Ticker
 
 RUN_MS = 20_000
-LEASES_MS = (2_000, 10_000, 60_000)
 VISIBILITY_SECONDS = 60.0
 TRIES_MAX = 6
 
@@ -20,9 +19,7 @@ TRIES_MAX = 6
 async def ticker(me: Process) -> None:
     """Tick worlds, a few ticks at a time, beside a rival who wants the same."""
     stage = me.stage
-    writer = me.ticker(
-        lease_ms=stage.pick(LEASES_MS), on_failure=stage.pick(("stop", "continue"))
-    )
+    writer = me.ticker(lease_ms=me.lease_ms(), on_failure=stage.pick(("stop", "continue")))
     while stage.is_storm:
         await me.rest(3.0)
         message = _received(me)
@@ -73,7 +70,7 @@ def _received(me: Process) -> Message | None:
         return None
     message: Message = stage.pick(shown)
     message.tries += 1
-    message.visible_from = now + VISIBILITY_SECONDS
+    message.visible_from = now + VISIBILITY_SECONDS * stage.faults.pace
     if message.tries > TRIES_MAX:
         stage.queue.remove(message)
         me.met("message: a dead letter")
