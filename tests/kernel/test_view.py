@@ -106,7 +106,6 @@ def test_what_is_written_once_is_not_written_again() -> None:
         view.absorb(written([receipt]))
 
 
-
 def test_what_is_written_once_and_there_already_was_seen_in_part() -> None:
     receipt = Receipt(partition=HERE, id="i", text="x", count=1)
     view = View({receipt.key: Stored(SEEN, receipt.body())})

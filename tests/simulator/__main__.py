@@ -3,44 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import sys
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from tests.simulator.play import MIXES, Played, play
+from tests.simulator.play import MIXES, play
+from tests.simulator.summary import played
 
 STEPS = 100_000
-
-
-@dataclass(slots=True)
-class Summary:
-    """What many plays came to."""
-
-    plays: int = 0
-    steps: int = 0
-    commits: int = 0
-    faults: Counter[str] = field(default_factory=Counter)
-    outcomes: Counter[str] = field(default_factory=Counter)
-    met: Counter[str] = field(default_factory=Counter)
-
-    def add(self, played: Played) -> None:
-        self.plays += 1
-        self.steps += played.steps
-        self.commits += played.commits
-        self.faults += played.faults
-        self.outcomes += played.outcomes
-        self.met += played.met
-
-    def lines(self) -> Iterator[str]:
-        yield f"{self.plays} plays, {self.steps} steps, {self.commits} commits"
-        for title, counts in (
-            ("faults", self.faults),
-            ("outcomes", self.outcomes),
-            ("answers", self.met),
-        ):
-            yield f"{title}: " + ", ".join(f"{counts[kind]} {kind}" for kind in sorted(counts))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -48,20 +16,13 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     mixes = [options.mix] if options.mix else list(MIXES)
     if options.replay is not None:
-        played = play(options.replay, mixes[options.replay % len(mixes)])
-        return _say(int(played.violation is not None), played.trace())
-    summary = Summary()
-    for seed in itertools.count(options.seed):
-        if options.seeds is not None:
-            if summary.plays == options.seeds:
-                break
-        elif summary.steps >= options.steps:
-            break
-        played = play(seed, mixes[seed % len(mixes)])
-        summary.add(played)
-        if played.violation is not None:
-            told = f"seed {seed}: {played.violation}\nreplay: {played.replay}"
-            return _say(1, told, *summary.lines())
+        again = play(options.replay, mixes[options.replay % len(mixes)])
+        return _say(int(again.violation is not None), again.trace())
+    summary = played(mixes, seed=options.seed, steps=options.steps, seeds=options.seeds)
+    broken = summary.broken
+    if broken is not None:
+        told = f"seed {broken.seed}: {broken.violation}\nreplay: {broken.replay}"
+        return _say(1, told, *summary.lines())
     return _say(0, *summary.lines(), "no invariant was broken")
 
 

@@ -118,7 +118,10 @@ async def forker(me: Process) -> None:
         pending = "copy" if stage.chance.random() < 0.8 else "drop"
         try:
             await me.worlds.fork(
-                source, f"name of {child}", world_id=child, pending=pending  # type: ignore[arg-type]
+                source,
+                f"name of {child}",
+                world_id=child,
+                pending=pending,  # type: ignore[arg-type]
             )
         except PerdureError as error:
             me.met(f"fork: {error.code}")

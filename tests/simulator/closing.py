@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from tests.simulator.clients import destroyed, sent
 from tests.simulator.keepers import landed, projected
 from tests.simulator.reading import read_once
-from tests.simulator.records import decoded, expect
+from tests.simulator.records import Violation, decoded, expect
 from tests.simulator.stage import Process
 from tests.simulator.world import WorldTruth
 
@@ -48,7 +48,7 @@ async def _until(me: Process, what: str, ask: Callable[[], Awaitable[bool]]) -> 
         if await ask():
             return
         await me.means.pause(10.0 * 1.3**number)
-    expect(False, "I9", "after the storm, not even {} tries bring it about that {}", TRIES_MAX, what)
+    raise Violation("I9", f"after the storm, {TRIES_MAX} tries do not bring it about that {what}")
 
 
 async def _settled(me: Process, writer: Ticker, world: WorldTruth) -> None:

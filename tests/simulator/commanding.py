@@ -53,7 +53,7 @@ def _components(chance: Any) -> Json:
         drawn["Speed"] = {"x": chance.randint(-1, 1), "y": chance.randint(-1, 1)}
     if chance.random() < 0.1:
         drawn["Seed"] = {"left": chance.randint(1, 4)}
-    if chance.random() < 0.25:
+    if chance.random() < 0.35:
         drawn["Fickle"] = {"value": chance.choice((0, FAILS, FAILS, FAILS, KILLS))}
     if chance.random() < 0.2 or not drawn:
         drawn["Tag"] = {}

@@ -48,7 +48,6 @@ class Weather:
 
     messages: Odds = field(default_factory=dict)
 
-
     page_records: int = 4
     """Records of one answer to a range, at most, where answers come in pages."""
 

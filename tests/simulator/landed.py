@@ -92,7 +92,14 @@ class Landed:
                 command = ledger.commands[facts["sequence"]]
                 entity_id = _subject(command)
                 return [
-                    ("cancelled", command.sequence, command.command_id, entity_id, None, "cancelled")
+                    (
+                        "cancelled",
+                        command.sequence,
+                        command.command_id,
+                        entity_id,
+                        None,
+                        "cancelled",
+                    )
                 ]
             case kind:
                 return [(kind, None, None, None, None, None)]
@@ -148,5 +155,3 @@ def _row_told(row: Row) -> tuple[int, bool, list[tuple[str, object]]]:
         for member, value in held.items()
     )
     return row.entity_id, row.is_active, values if row.is_active else []
-
-

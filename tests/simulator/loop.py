@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import heapq
 from collections.abc import Callable, Coroutine
@@ -281,7 +282,5 @@ def _settled(future: asyncio.Future[Any], result: Any, error: Exception | None) 
 
 
 def _ended(work: Any) -> None:
-    try:
+    with contextlib.suppress(BaseException):  # of a ``finally`` that would have gone on working
         work.close()
-    except BaseException:  # noqa: BLE001, S110  # a ``finally`` that would have gone on working
-        pass

@@ -21,7 +21,7 @@ from perdure.kernel.errors import PerdureError
 STEPS_OF_A_STORM = 4_000
 STEPS_OF_A_CALM = 20_000
 WORLDS = ("w1", "w2", "w3")
-EVERY_MS = {"w1": None, "w2": 4_000, "w3": None}
+EVERY_MS = {"w1": None, "w2": 1_500, "w3": None}
 
 
 ROLES: Mapping[str, Role] = {
@@ -62,12 +62,12 @@ class Mix:
 
 
 _TABLES = {
-    "append failed": 0.02,
-    "append late": 0.03,
-    "append answered as conflict": 0.05,
-    "append without an answer": 0.05,
+    "append failed": 0.05,
+    "append late": 0.06,
+    "append answered as conflict": 0.06,
+    "append without an answer": 0.06,
 }
-_MESSAGES = {"message lost": 0.1, "message twice": 0.2, "message late": 0.1, "twice": 0.2}
+_MESSAGES = {"message lost": 0.15, "message twice": 0.25, "message late": 0.15, "twice": 0.2}
 _LOSSES = {"lost before": 0.01, "lost after": 0.02, "late": 0.01, "twice": 0.01}
 _BUSY = {"conflict": 0.01, "busy": 0.01}
 
@@ -85,7 +85,7 @@ MIXES = {
         Weather(
             commits={"lost before": 0.05, "lost after": 0.1, "late": 0.08, "twice": 0.05, **_BUSY},
             loads={"no answer to a load": 0.01},
-            objects={"put without an answer": 0.2, "put failed": 0.1},
+            objects={"put without an answer": 0.2, "put failed": 0.15},
             tables={kind: 3 * odd for kind, odd in _TABLES.items()}, messages=_MESSAGES, house=0.1,
             burst=0.5, crash=0.002, freeze=0.001, skew_ms=3_600_000, torn=0.8,
         ),

@@ -112,7 +112,9 @@ class Process:
                 return  # the play has ended, and this process with it
             lines = traceback.format_exception(error)
             self.note("ends in {}", "".join(lines))
-            self.stage.violation = Violation("no internal error", f"{type(error).__name__}: {error}")
+            self.stage.violation = Violation(
+                "no internal error", f"{type(error).__name__}: {error}"
+            )
 
     def now(self) -> Instant:
         """Read the clock of this process."""
@@ -155,9 +157,7 @@ class Process:
     @cached_property
     def objects(self) -> SimulatedObjects:
         stage = self.stage
-        return SimulatedObjects(
-            self.life.mark, stage.loop, stage.bucket, stage.faults, stage.trace
-        )
+        return SimulatedObjects(self.life.mark, stage.loop, stage.bucket, stage.faults, stage.trace)
 
     @cached_property
     def means(self) -> Means:
@@ -188,9 +188,7 @@ class Process:
 
     def ticker(self, *, lease_ms: int, on_failure: Any) -> Ticker:
         """Make a writer whose holder is this life."""
-        return Ticker(
-            self.means, Holder(self.life.mark), lease_ms=lease_ms, on_failure=on_failure
-        )
+        return Ticker(self.means, Holder(self.life.mark), lease_ms=lease_ms, on_failure=on_failure)
 
 
 @dataclass(eq=False)

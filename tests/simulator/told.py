@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.simulator.records import Json, expect
+from tests.simulator.records import Json, Violation, expect
 from tests.simulator.truth import Truth, WorldTruth
 
 from perdure.kernel.admit import Receipt
@@ -50,7 +50,7 @@ class Told:
             return
         held = self._world(world).ledger.batches.get(batch)
         if held is not None and code != "conflict":
-            expect(False, "I7", "{} is refused with {}, but it was admitted", batch, code)
+            raise Violation("I7", f"{batch} is refused with {code}, but it was admitted")
         if held is not None:
             same = held.contents == list(contents)
             expect(not same, "I7", "{} is a conflict with itself", batch)

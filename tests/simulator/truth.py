@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tests.simulator.records import Json, decoded, expect, members
+from tests.simulator.records import Json, Violation, decoded, expect, members
 from tests.simulator.rows import Row, State, overlaid, processed, rows_of, settled_births
 from tests.simulator.world import Mark, WorldTruth, born
 
@@ -61,7 +61,7 @@ class Truth:
                 expect(action.seen is None, "I2", "manifest {} of {} again", sort, suffix)
                 changes.setdefault(suffix, Change()).manifests.append(decoded(action.body))
             elif kind == "m" and isinstance(action, Remove):
-                expect(False, "I2", "manifest {} of {} removed", sort, suffix)
+                raise Violation("I2", f"manifest {sort} of {suffix} removed")
             elif kind == "w" and isinstance(action, Put):
                 changes.setdefault(suffix, Change()).puts[sort] = decoded(action.body)
                 if sort.startswith(("key/", "log/", "cancelled/")):
@@ -103,9 +103,7 @@ class Truth:
         world.head = head
         world.digests[world.published] = head["manifest_digest"]
 
-    def _told(
-        self, world: WorldTruth, change: Change, entries: list[Json], token: str
-    ) -> set[int]:
+    def _told(self, world: WorldTruth, change: Change, entries: list[Json], token: str) -> set[int]:
         """Follow the log; return the sequences whose standing has changed."""
         touched: set[int] = set()
         previous = world.head.get("log_digest", "")

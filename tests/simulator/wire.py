@@ -73,7 +73,9 @@ class SimulatedClient:
         view = self.region.disk.look(Reads(keys=tuple(keys), snapshot=True))
         self._tell("loads {}", Reads(keys=tuple(keys), snapshot=True))
         found = [(key, view.stored[key]) for key in keys]
-        return {"Responses": [{} if each is None else {"Item": _item(k, each)} for k, each in found]}
+        return {
+            "Responses": [{} if each is None else {"Item": _item(k, each)} for k, each in found]
+        }
 
     def query(self, **request: Any) -> Any:
         self._answer_may_be_lost("Query")
@@ -269,5 +271,3 @@ def _cancelled(reasons: list[Any]) -> NoReturn:
     error: Any = _error("TransactionCanceledException")
     error.response["CancellationReasons"] = reasons
     raise error
-
-

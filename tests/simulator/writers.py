@@ -81,9 +81,11 @@ def _received(me: Process) -> Message | None:
 async def dispatcher(me: Process) -> None:
     """Once a minute, look for worlds that are due, and tell the queue of each."""
     while me.stage.is_storm:
-        await me.rest(10.0)
+        await me.rest(4.0)
         await dispatched(me)
-        if me.stage.faults.hits("schedule fired twice", me.stage.faults.weather.messages.get("twice", 0.0)):
+        if me.stage.faults.hits(
+            "schedule fired twice", me.stage.faults.weather.messages.get("twice", 0.0)
+        ):
             await dispatched(me)
 
 
@@ -97,7 +99,11 @@ async def dispatched(me: Process) -> bool:
 
     try:
         found = await look(
-            me.authority, stage.storage, now=me.now, go_on=lambda: True, tell=tell  # type: ignore[arg-type]
+            me.authority,
+            stage.storage,
+            now=me.now,
+            go_on=lambda: True,
+            tell=tell,  # type: ignore[arg-type]
         )
     except PerdureError as error:
         me.met(f"dispatch: {error.code}")
