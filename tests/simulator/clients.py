@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tests.simulator.commanding import contents
 from tests.simulator.reading import read_once
 from tests.simulator.stage import Intention, Process
