@@ -33,7 +33,7 @@ def _content(me: Process, world: str) -> Json:
     if operation == "remove_components":
         content["components"] = [stage.pick(("Place", "Speed", "Tag"))]
     elif operation != "despawn":
-        content["components"] = _components(chance)
+        content["components"] = _components(chance, stage.fickle)
     if chance.random() < 0.3:
         content["tick"] = int(chance.random() * 12)
     if chance.random() < 0.2:
@@ -45,7 +45,7 @@ def _content(me: Process, world: str) -> Json:
     return content
 
 
-def _components(chance: Any) -> Json:
+def _components(chance: Any, fickle: float) -> Json:
     drawn: Json = {}
     if chance.random() < 0.6:
         drawn["Place"] = {"x": chance.randint(0, 9), "y": chance.randint(0, 9)}
@@ -53,8 +53,8 @@ def _components(chance: Any) -> Json:
         drawn["Speed"] = {"x": chance.randint(-1, 1), "y": chance.randint(-1, 1)}
     if chance.random() < 0.1:
         drawn["Seed"] = {"left": chance.randint(1, 4)}
-    if chance.random() < 0.35:
-        drawn["Fickle"] = {"value": chance.choice((0, FAILS, FAILS, FAILS, KILLS))}
+    if chance.random() < fickle:
+        drawn["Fickle"] = {"value": chance.choice((0, FAILS, FAILS, KILLS))}
     if chance.random() < 0.2 or not drawn:
         drawn["Tag"] = {}
     return drawn

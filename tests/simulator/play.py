@@ -49,13 +49,14 @@ class Mix:
     weather: Weather
     cast: Mapping[str, int] = field(default_factory=lambda: CAST)
     pace: float = 0.1
-    torn: float = 0.5
-    """The chance that a play has a store that shows commits record by record."""
+    stores: tuple[str, ...] = ("dynamodb", "torn", "whole")
+    """In turn: DynamoDB's, and one in memory that shows commits record by record, or whole."""
 
     worlds: int = len(WORLDS)
     tight: float = 0.5
     """The chance that the limits of a play are small."""
 
+    fickle: float = 0.3
     fails: float = 0.4
     kills: float = 0.3
     processor_fails: float = 0.02
@@ -97,20 +98,20 @@ MIXES = {
     "races": Mix(
         Weather(commits=_LOSSES, crash=0.0005, freeze=0.001, torn=0.9),
         cast={"admitter": 3, "canceller": 2, "ticker": 3, "forker": 2},
-        worlds=1, torn=1.0, fails=0.7, kills=0.0, pace=0.01,
+        worlds=1, stores=("dynamodb", "torn"), fickle=0.7, fails=0.7, kills=0.0, pace=0.01,
     ),
     "ages": Mix(
         Weather(
             commits={**_LOSSES, **_BUSY},
-            objects={"put without an answer": 0.05, "put failed": 0.03},
+            objects={"put without an answer": 0.15, "put failed": 0.1},
             tables=_TABLES, messages=_MESSAGES, house=0.05,
             burst=0.3, crash=0.001, freeze=0.0005, torn=0.5,
         ),
-        cast={**CAST, "trimmer": 2, "reader": 2, "destroyer": 0}, pace=60.0, tight=1.0,
+        cast={**CAST, "trimmer": 2, "reader": 2, "destroyer": 0}, pace=60.0, tight=1.0, fickle=0.6,
     ),
     "deaths": Mix(
         Weather(commits=_LOSSES, crash=0.006, freeze=0.002, skew_ms=60_000, torn=0.5),
-        fails=0.6, kills=0.6,
+        fickle=0.9, fails=0.6, kills=0.6,
     ),
 }  # fmt: skip
 """Mixes by name."""
@@ -158,9 +159,9 @@ def play(seed: int, mix: str = "everyday") -> Played:
     """Play one seed to its end, or to the first invariant that is broken."""
     chosen = MIXES[mix]
     stage = Stage(seed, chosen.weather)
-    stage.is_torn = stage.chance.random() < chosen.torn
-    if stage.is_torn and stage.chance.random() < 0.6:
-        stage.kind = "dynamodb"
+    kind = chosen.stores[(seed + seed // len(MIXES)) % len(chosen.stores)]
+    stage.is_torn = kind != "whole"
+    stage.kind = "dynamodb" if kind == "dynamodb" else "plain"
     Mood.current = stage.mood
     stage.is_tight = stage.chance.random() < chosen.tight
     try:
@@ -189,6 +190,7 @@ def _played(stage: Stage, mix: Mix) -> None:
     stage.cast(("founder", _found))
     stage.loop.run_while(lambda: not stage.is_founded)
     stage.brew()
+    stage.fickle = mix.fickle
     stage.mood.fails, stage.mood.kills = mix.fails, mix.kills
     stage.mood.processor_fails = mix.processor_fails
     stage.faults.pace = mix.pace

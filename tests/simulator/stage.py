@@ -203,6 +203,9 @@ class Stage:
     is_founded: bool = False
     is_over: bool = False
     closing_ticks: int = 0
+    fickle: float = 0.3
+    """How often a command has a component that may fail."""
+
     met: Counter[str] = field(default_factory=Counter)
     """What actors met, by code or by word."""
 
