@@ -17,8 +17,12 @@ from tests.simulator.summary import played
 
 pytestmark = pytest.mark.proof
 
-STEPS_OF_A_MIX = 30_000
-"""With six mixes, 180,000 in all and more: the last play of each goes on to its end."""
+STEPS_OF_A_MIX = 25_000
+"""With six mixes, 150,000 in all and more: the last play of each goes on to its end."""
+
+ROUNDS_MAX = 5
+"""Times so many steps are played until a mix has met what it is for: whatever is changed in the code
+changes every play."""
 
 STEPS_SLOW = 1_000_000
 
@@ -53,11 +57,15 @@ MET: Mapping[str, frozenset[str]] = {
 
 @pytest.mark.parametrize("mix", MIXES)
 def test_no_invariant_is_broken_and_each_mix_meets_what_it_is_for(mix: str) -> None:
-    summary = played([mix], steps=STEPS_OF_A_MIX)
+    lacking = {"admission: admitted", "run: done", "ticks", *MET[mix]}
 
-    assert summary.broken is None, summary.broken.trace()
-    met = summary.faults + summary.outcomes + summary.met
-    lacking = {"admission: admitted", "run: done", "ticks", *MET[mix]} - met.keys()
+    for again in range(ROUNDS_MAX):
+        summary = played([mix], seed=again * 1_000, steps=STEPS_OF_A_MIX)
+        assert summary.broken is None, summary.broken.trace()
+        lacking -= (summary.faults + summary.outcomes + summary.met).keys()
+        if not lacking:
+            break
+
     assert not lacking
 
 
