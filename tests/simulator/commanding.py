@@ -40,8 +40,8 @@ def _content(me: Process, world: str) -> Json:
         content["priority"] = chance.randint(-1, 1)
     if chance.random() < 0.15:
         content["command_id"] = f"c{int(chance.random() * 200)}x"
-    if chance.random() < 0.2:
-        content["max_attempts"] = chance.randint(1, 4)
+    if chance.random() < (0.6 if "Fickle" in content.get("components", ()) else 0.1):
+        content["max_attempts"] = chance.randint(1, 3)
     return content
 
 

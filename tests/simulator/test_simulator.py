@@ -44,14 +44,14 @@ MET: Mapping[str, frozenset[str]] = {
         "cancel all: done", "run: stale_writer",
     }),
     "races": frozenset({
-        "freeze", "applied", "checkpoints", "segments", "inline", "retryable", "fork: done",
+        "freeze", "applied", "checkpoints", "segments", "inline", "retryable", "dead_letter", "fork: done",
         "run: fence_held", "run: stale_writer",
     }),
     "ages": frozenset({
         "house kept", "message lost", "message twice", "put failed", "put without an answer",
         "killed by a command", "message: 1 ticks", "message: nothing to do", "trim: something",
     }),
-    "deaths": frozenset({"crash", "freeze", "killed by a command", "dead_letter", "run: fence_held"}),
+    "deaths": frozenset({"crash", "freeze", "killed by a command", "run: fence_held"}),
 }  # fmt: skip
 
 
