@@ -16,8 +16,7 @@ WORLDS_MAX = 5
 async def admitter(me: Process) -> None:
     """Send batches, send them again, send others under their ids, and cancel."""
     stage = me.stage
-    while stage.is_storm:
-        await me.rest(2.0)
+    while await me.rested(2.0):
         drawn = stage.chance.random()
         if drawn < 0.55 or not stage.notebook:
             intention = _intention(me)
@@ -37,8 +36,7 @@ async def admitter(me: Process) -> None:
 async def canceller(me: Process) -> None:
     """Cancel what was sent last, while it is on its way to be settled."""
     stage = me.stage
-    while stage.is_storm:
-        await me.rest(2.0)
+    while await me.rested(2.0):
         if stage.notebook:
             await _cancels(me, stage.pick(stage.notebook[-8:]))
 
@@ -108,8 +106,7 @@ def _intention(me: Process) -> Intention:
 async def forker(me: Process) -> None:
     """Fork worlds, and ask again for forks that were made."""
     stage = me.stage
-    while stage.is_storm:
-        await me.rest(15.0)
+    while await me.rested(15.0):
         number = 1 + int(stage.chance.random() * WORLDS_MAX)
         child = f"f{number}"
         source = stage.forks.setdefault(child, stage.pick(sorted(stage.entities)))
@@ -134,8 +131,7 @@ async def forker(me: Process) -> None:
 async def destroyer(me: Process) -> None:
     """Destroy a world now and then, and go on with what others began to destroy."""
     stage = me.stage
-    while stage.is_storm:
-        await me.rest(40.0)
+    while await me.rested(40.0):
         world = stage.pick([each for each in sorted(stage.entities) if each != "w1"])
         await destroyed(me, world)
 
@@ -156,6 +152,5 @@ async def destroyed(me: Process, world: str) -> None:
 async def reader(me: Process) -> None:
     """Read ticks that were published: they never change."""
     stage = me.stage
-    while stage.is_storm:
-        await me.rest(3.0)
+    while await me.rested(3.0):
         await read_once(me, stage.pick(sorted(stage.entities)))

@@ -24,6 +24,7 @@ async def closer(me: Process) -> None:
     """Let everything settle, land and be told, and hold the result to the truth."""
     stage = me.stage
     writer = me.ticker(lease_ms=60_000, on_failure="continue")
+    await _until(me, "everybody comes to an end", lambda: _have_left(me))
     for intention in stage.notebook:
         if (intention.world, intention.batch) in stage.answered and stage.chance.random() < 0.8:
             continue
@@ -84,6 +85,11 @@ def _progress(
         return await settled() or world.published > before
 
     return progressed
+
+
+async def _have_left(me: Process) -> bool:
+    others = (each for each in me.stage.processes if each is not me)
+    return all(each.has_left for each in others)
 
 
 async def _ended(me: Process, world: WorldTruth) -> bool:

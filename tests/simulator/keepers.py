@@ -20,22 +20,19 @@ AUDIT_BOUNDS = (AuditBounds(), AuditBounds(events_max=5, entries_max=4, worlds_m
 
 async def lander(me: Process) -> None:
     """Land what worlds have published."""
-    while me.stage.is_storm:
-        await me.rest(8.0)
+    while await me.rested(8.0):
         await landed(me)
 
 
 async def projector(me: Process) -> None:
     """Project what logs say."""
-    while me.stage.is_storm:
-        await me.rest(8.0)
+    while await me.rested(8.0):
         await projected(me)
 
 
 async def trimmer(me: Process) -> None:
     """Trim all worlds."""
-    while me.stage.is_storm:
-        await me.rest(12.0)
+    while await me.rested(12.0):
         await trimmed(me)
 
 

@@ -87,6 +87,7 @@ class Process:
         self.lives = 0
         self.life = NOBODY
         self.skew_ms = 0
+        self.has_left = False
 
     def start(self) -> None:
         """Begin a life."""
@@ -105,6 +106,7 @@ class Process:
     async def _lives(self) -> None:
         try:
             await self.role(self)
+            self.has_left = True
         except Violation as violation:
             self.stage.violation = violation
         except Exception as error:  # noqa: BLE001  # whatever it is, nobody should be told that
@@ -124,9 +126,12 @@ class Process:
         """Draw a token that names who drew it."""
         return Token(f"{self.life.mark}-{next(self.tokens)}")
 
-    async def rest(self, seconds: float) -> None:
-        """Do nothing for a while, at most so long."""
+    async def rested(self, seconds: float) -> bool:
+        """Do nothing for a while, at most so long; say whether there is still a storm to act in."""
+        if not self.stage.is_storm:
+            return False
         await self.means.pause(self.stage.chance.random() * seconds * self.stage.faults.pace)
+        return self.stage.is_storm
 
     def note(self, what: str, *details: Any) -> None:
         """Add a line to the trace."""

@@ -20,8 +20,7 @@ async def ticker(me: Process) -> None:
     """Tick worlds, a few ticks at a time, beside a rival who wants the same."""
     stage = me.stage
     writer = me.ticker(lease_ms=me.lease_ms(), on_failure=stage.pick(("stop", "continue")))
-    while stage.is_storm:
-        await me.rest(3.0)
+    while await me.rested(3.0):
         message = _received(me)
         if message is not None:
             await _served(me, writer, message)
@@ -80,8 +79,7 @@ def _received(me: Process) -> Message | None:
 
 async def dispatcher(me: Process) -> None:
     """Once a minute, look for worlds that are due, and tell the queue of each."""
-    while me.stage.is_storm:
-        await me.rest(4.0)
+    while await me.rested(4.0):
         await dispatched(me)
         if me.stage.faults.hits(
             "schedule fired twice", me.stage.faults.weather.messages.get("twice", 0.0)
