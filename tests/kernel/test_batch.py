@@ -6,7 +6,7 @@ import pytest
 from tests.support.worldly import REGISTRY, WORLD, Counter, Position, Tag, World, due
 
 from perdure.kernel import limits
-from perdure.kernel.batch import StoredBatch, grouped, prepared, split
+from perdure.kernel.batch import grouped, prepared, split
 from perdure.kernel.canonical import canonical
 from perdure.kernel.component import Component, Registry
 from perdure.kernel.errors import PerdureError
@@ -20,6 +20,7 @@ from perdure.kernel.operations import (
     Update,
     parsed_commands,
 )
+from perdure.kernel.stored import StoredBatch
 
 OK = "ok"
 

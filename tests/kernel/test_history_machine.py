@@ -11,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.support.worldly import WORLD, Tag, World, due, later
 
 from perdure.kernel import limits, ranges
-from perdure.kernel.batch import StoredBatch
 from perdure.kernel.errors import DrainStale, NotCancellable
 from perdure.kernel.log import log_key
 from perdure.kernel.operations import Spawn
+from perdure.kernel.stored import StoredBatch
 
 OPEN = {"pending", "retryable"}
 PAGES_MAX, COMMANDS_MAX = 3, 6

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.lake.worldlings import REGISTRY, TYPES, after, contents, spawn, update
 
-from perdure.kernel.batch import StoredBatch, prepared
+from perdure.kernel.batch import prepared
 from perdure.kernel.canonical import canonical
 from perdure.kernel.component import Component, Registry
 from perdure.kernel.ids import BatchId, Instant, Partition, Seq, WorldId
 from perdure.kernel.log import LogEntry
 from perdure.kernel.operations import Spawn, Update
+from perdure.kernel.stored import StoredBatch
 from perdure.lake.spelled import spelled
 from perdure.lake.staging import Staging
 from perdure.lake.state import EMPTY

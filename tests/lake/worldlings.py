@@ -7,8 +7,8 @@ import os
 import pyarrow as pa
 from pydantic import model_validator
 
-from perdure.kernel.batch import StoredCommand
 from perdure.kernel.component import Component, Registry
+from perdure.kernel.stored import StoredCommand
 from perdure.lake.archetype import Shape
 from perdure.lake.staging import Staging
 from perdure.lake.state import EMPTY, Rows, WorldState

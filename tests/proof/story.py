@@ -13,11 +13,11 @@ from typing import Any
 from tests.proof.order import Spans, spans
 from tests.proof.records import Records, WorldRecords
 
-from perdure.kernel.batch import StoredBatch
 from perdure.kernel.ids import indexed_command_id
 from perdure.kernel.log import LogEntry
 from perdure.kernel.ranges import members
 from perdure.kernel.records import Manifest
+from perdure.kernel.stored import StoredBatch
 
 OPEN = frozenset({"pending", "retryable"})
 STATUSES = {"closing": "closing", "destroyed": "destroyed", "moving": "moving", "moved": "moved"}

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from itertools import repeat
 from typing import Any, NamedTuple, cast
 
-from perdure.kernel.batch import StoredBatch, StoredCommand
 from perdure.kernel.ids import EntityId, Sequence
+from perdure.kernel.stored import StoredBatch, StoredCommand
 
 
 class CommandColumns(NamedTuple):

@@ -9,7 +9,6 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from perdure.kernel import limits, ranges
-from perdure.kernel.batch import StoredBatch, StoredCommand
 from perdure.kernel.errors import Contended, StaleWriter
 from perdure.kernel.forked import Takeover
 from perdure.kernel.ids import Instant, Partition, Seq, Sequence, Tick
@@ -19,6 +18,7 @@ from perdure.kernel.places import PageName, after, number
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.records import Head, cancelled_key, head_key
 from perdure.kernel.request import WorldRequest
+from perdure.kernel.stored import StoredBatch, StoredCommand
 from perdure.kernel.view import Decision, Key, Range, Reads, View
 from perdure.kernel.wake import glimpsed_head
 

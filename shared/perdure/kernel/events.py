@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 from perdure.kernel import limits, ranges
-from perdure.kernel.batch import StoredBatch
 from perdure.kernel.canonical import canonical, digest
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import RunId, Sequence, WorldId
 from perdure.kernel.log import LogEntry
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.records import Manifest, Outcome, World
+from perdure.kernel.stored import StoredBatch
 
 EventKind = Literal[
     "queued",

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, get_args
 
 from perdure.kernel import limits, ranges
-from perdure.kernel.batch import StoredBatch
 from perdure.kernel.capabilities import capabilities_key
 from perdure.kernel.errors import (
     Conflict,
@@ -36,6 +35,7 @@ from perdure.kernel.ranges import Ranges
 from perdure.kernel.record import Record
 from perdure.kernel.records import Head, World, head_key, world_key
 from perdure.kernel.request import WorldRequest
+from perdure.kernel.stored import StoredBatch
 from perdure.kernel.upkeep import required_key
 from perdure.kernel.view import Decision, Key, Range, Reads, View
 from perdure.kernel.wake import check_active

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from perdure.kernel.batch import StoredBatch
 from perdure.kernel.errors import Contended
 from perdure.kernel.ids import BatchId, Instant, Partition, Seq
 from perdure.kernel.log import log_key
@@ -19,6 +18,7 @@ from perdure.kernel.status import (
     told,
     windows,
 )
+from perdure.kernel.stored import StoredBatch
 from perdure.kernel.view import Decision, Key, Missing, R, Reads, View
 from perdure.kernel.wake import glimpsed_head
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from perdure.kernel import ranges
-from perdure.kernel.batch import StoredBatch
 from perdure.kernel.errors import Contended, NotFound
 from perdure.kernel.forked import takeover_of
 from perdure.kernel.ids import (
@@ -40,6 +39,7 @@ from perdure.kernel.records import (
     world_key,
 )
 from perdure.kernel.request import WorldRequest
+from perdure.kernel.stored import StoredBatch
 from perdure.kernel.view import Decision, Key, Reads, View
 from perdure.kernel.wake import glimpsed_head
 

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 
-from perdure.kernel.batch import StoredBatch
 from perdure.kernel.component import ComponentType, Registry
 from perdure.kernel.errors import UnknownComponent
 from perdure.kernel.ids import EntityId
+from perdure.kernel.stored import StoredBatch
 from perdure.lake.plain import PlainField, plain_fields
 from perdure.lake.schema import ARROW
 

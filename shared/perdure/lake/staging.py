@@ -10,13 +10,13 @@ from typing import Final
 import numpy as np
 
 from perdure.kernel import limits
-from perdure.kernel.batch import StoredBatch, StoredCommand
 from perdure.kernel.columns import CommandColumns
 from perdure.kernel.component import Registry
 from perdure.kernel.errors import InvalidValue, PerdureError, Refused, code_of
 from perdure.kernel.ids import EntityId
 from perdure.kernel.ids import Sequence as CommandSequence
 from perdure.kernel.settle import Failure
+from perdure.kernel.stored import StoredBatch, StoredCommand
 from perdure.lake.alike import Alike
 from perdure.lake.entity import NO_VALUES, NOWHERE, Entity, Kind, Values, changed, changed_alike
 from perdure.lake.materialize import kinds_of, unfit

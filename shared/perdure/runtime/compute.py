@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from perdure.kernel import limits
-from perdure.kernel.batch import StoredCommand
 from perdure.kernel.canonical import digest
 from perdure.kernel.component import Component, Registry, checked_value
 from perdure.kernel.errors import TickFailed, code_of, text_of
@@ -26,6 +25,7 @@ from perdure.kernel.ids import (
     WorldId,
 )
 from perdure.kernel.ids import Sequence as CommandSequence
+from perdure.kernel.stored import StoredCommand
 from perdure.lake.archetype import Archetype
 from perdure.lake.staging import Staging
 from perdure.lake.state import WorldState

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perdure.kernel.batch import StoredCommand
 from perdure.kernel.errors import TickFailed
 from perdure.kernel.ids import EntityId, TableId
 from perdure.kernel.records import Manifest, World
 from perdure.kernel.settle import Failure
+from perdure.kernel.stored import StoredCommand
 from perdure.lake.archetype import changed_mask, single
 from perdure.lake.changes import TableChanges, changes, checkpoint
 from perdure.lake.staging import Staging

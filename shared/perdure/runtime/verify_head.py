@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from perdure.kernel.batch import StoredBatch
 from perdure.kernel.ids import EntityId, Sequence, Tick
 from perdure.kernel.log import LogEntry
 from perdure.kernel.reading import WorldState
 from perdure.kernel.records import Manifest, head_key
+from perdure.kernel.stored import StoredBatch
 from perdure.runtime.findings import Finding, inspected
 from perdure.runtime.ports import Executes
 from perdure.runtime.verify_open import Open

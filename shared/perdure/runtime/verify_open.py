@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from perdure.kernel import ranges
-from perdure.kernel.batch import StoredBatch, StoredCommand
 from perdure.kernel.ids import Partition, Seq, Sequence, Tick
 from perdure.kernel.log import LogEntry
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.records import Manifest
+from perdure.kernel.stored import StoredBatch, StoredCommand
 from perdure.runtime.findings import Finding
 
 
