@@ -213,6 +213,30 @@ def check_ticks(ticks, data, *, stops):
         state, sequence = after, sequence + len(plan)
 
 
+BAD_VELOCITY = {"Velocity": {"dx": "fast"}}
+STILL = {"Velocity": {"dx": 0.0}}
+LEFT = {"Velocity": {"dx": -2.25}}
+
+
+@pytest.mark.parametrize("operation", ["spawn", "update"])
+def test_one_bad_command_of_a_kind_takes_nothing_from_a_long_run_of_good_ones(operation):
+    entities = range(1, 2 * ALIKE_MIN)
+    spawned = [("spawn", each, STILL) for each in entities]
+    bad = [(operation, 1_000, BAD_VELOCITY), ("despawn", 1_001, None)]
+    good = [(operation, each, LEFT) for each in entities]
+    plans = [bad + good] if operation == "spawn" else [spawned, bad + good]
+
+    world, state, sequence = {}, EMPTY, 1
+    for plan in plans:
+        expected = modelled(world, plan, sequence, stops=False)
+        staged = Staging(state, REGISTRY)
+        result = staged.apply(built(plan, sequence), stop_on_retryable=False)
+        state, sequence = staged.state(), sequence + len(plan)
+
+        assert told(result) == expected
+        assert spelled(contents(state)) == spelled(flat(world))
+
+
 def check_rows(before, after, found):
     """Every difference has its row, in order, and nothing else has one."""
     expected = {}

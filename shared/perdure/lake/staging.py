@@ -18,7 +18,16 @@ from perdure.kernel.ids import Sequence as CommandSequence
 from perdure.kernel.settle import Failure
 from perdure.kernel.stored import StoredBatch, StoredCommand
 from perdure.lake.alike import Alike
-from perdure.lake.entity import NO_VALUES, NOWHERE, Entity, Kind, Values, changed, changed_alike
+from perdure.lake.entity import (
+    NO_VALUES,
+    NOWHERE,
+    WITH_VALUES,
+    Entity,
+    Kind,
+    Values,
+    changed,
+    changed_alike,
+)
 from perdure.lake.materialize import kinds_of, unfit
 from perdure.lake.overlay import merged
 from perdure.lake.spelled import spelled
@@ -54,8 +63,13 @@ class _Run:
     start: int
     """How many commands of its kind came before."""
 
+    @property
+    def has_columns(self) -> bool:
+        """Say whether its values are known by column: not if any of its kind, here or elsewhere, is unfit."""
+        return self.kind.operation not in WITH_VALUES or self.kind.columns is not None
+
     def alike(self) -> Alike:
-        """Return the run by columns. All of it must fit."""
+        """Return the run by columns, which it must have. All of it must fit."""
         here = slice(self.start, self.start + len(self.sequences))
         columns = {
             component: {field: held[here] for field, held in fields.items()}
@@ -192,7 +206,7 @@ class Staging:
             return False
         if entities is None:
             return False
-        if len(subjects) < ALIKE_MIN:
+        if len(subjects) < ALIKE_MIN or not run.has_columns:
             self._touched.update(zip(run.subjects, entities, strict=True))
         else:
             self._alike.append((run.alike(), subjects))
