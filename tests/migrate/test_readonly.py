@@ -31,6 +31,10 @@ from perdure.lake.catalog import open_local
 pytestmark = pytest.mark.lifecycle
 
 
+ROWS = range(2)
+"""Ticks that have landed. The rows of a range are read from tables, a state from segments."""
+
+
 def readonly(root):
     return perdure.open_readonly(root.as_uri())
 
@@ -174,7 +178,7 @@ def test_table_that_is_not_what_its_record_says_is_not_read(source, change):
     catalog.close()
 
     with pytest.raises(SchemaMismatch):
-        asyncio.run(positions(source, ticks=1))
+        asyncio.run(positions(source, ticks=ROWS))
 
 
 async def written(root, record):
@@ -208,7 +212,7 @@ def test_record_of_a_table_that_was_tampered_with_is_not_believed(source, before
     asyncio.run(written(source, changed))
 
     with pytest.raises(SchemaMismatch):
-        asyncio.run(positions(source, ticks=1))
+        asyncio.run(positions(source, ticks=ROWS))
 
 
 # --- unavailable, or newer --------------------------------------------------------------------
@@ -248,7 +252,7 @@ def test_catalog_of_tables_that_does_not_answer_is_an_error_never_an_empty_answe
         file.write_bytes(b"no database at all")
 
     with pytest.raises((Corrupt, StoreUnavailable)):
-        asyncio.run(positions(source, ticks=1))
+        asyncio.run(positions(source, ticks=ROWS))
 
 
 def test_tables_whose_files_are_gone_are_an_error_never_an_empty_answer(source):
@@ -256,4 +260,4 @@ def test_tables_whose_files_are_gone_are_an_error_never_an_empty_answer(source):
         file.unlink()
 
     with pytest.raises(StoreUnavailable):
-        asyncio.run(positions(source, ticks=1))
+        asyncio.run(positions(source, ticks=ROWS))

@@ -81,7 +81,9 @@ class Keeping:
             new_token=h.new_token,
         )
 
-    async def rows(self, component: Any, tick: int, world: str = "w") -> list[dict[str, Any]]:
+    async def rows(
+        self, component: Any, tick: int | range, world: str = "w"
+    ) -> list[dict[str, Any]]:
         reader = Reader(self.harness.authority, self.objects, self.lake, STORAGE)
         return (await reader.query(WorldId(world), [component], ticks=tick)).to_pylist()
 
