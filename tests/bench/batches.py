@@ -38,14 +38,16 @@ async def _of_size(bench: Bench, size: int) -> list[Figure]:
             async def ours() -> float:
                 with Watch() as watch:
                     for number in itertools.islice(numbers, times):
-                        await storage.worlds.submit("w", commands, batch_id=f"b{number}")
+                        admitted = await storage.worlds.submit("w", commands, batch_id=f"b{number}")
+                        assert len(admitted.receipts) == size
                 return times * size / watch.seconds
 
             async def from_json() -> float:
                 with Watch() as watch:
                     for number in itertools.islice(numbers, times):
                         read = parsed_commands(raw)
-                        await storage.worlds.submit("w", read, batch_id=f"b{number}")
+                        admitted = await storage.worlds.submit("w", read, batch_id=f"b{number}")
+                        assert len(admitted.receipts) == size
                 return times * size / watch.seconds
 
             async def floor() -> float:
