@@ -42,7 +42,9 @@ def _listed(mutations: list[Mutation], console: Console) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.simulator.mutations", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.simulator.mutations", description=__doc__
+    )
     parser.add_argument(
         "--only", action="append", choices=MUTATIONS, metavar="NAME", help="may be repeated"
     )

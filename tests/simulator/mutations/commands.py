@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.simulator.mutations.mutation import Edit, Mutation
-from tests.simulator.mutations.proofs import Simulated
+from tests.simulator.mutations.proofs import Simulated, Suite
 
 ADMIT = "kernel/admit.py"
 PUBLISH = "kernel/publish.py"
@@ -23,7 +23,7 @@ MUTATIONS = (
                 "        known = view.get(batch_key(world, batch.id))\n        if known",
             ),
         ),
-        Simulated(),
+        Simulated("storms"),
     ),
     Mutation(
         "digest_uncompared",
@@ -49,9 +49,11 @@ MUTATIONS = (
                 "import UNREAD_MS, active_head, appended, woken",
                 "import UNREAD_MS, appended, existing_head, woken",
             ),
-            Edit(ADMIT, "head = active_head(view, self.ref)", "head = existing_head(view, self.ref)"),
+            Edit(
+                ADMIT, "head = active_head(view, self.ref)", "head = existing_head(view, self.ref)"
+            ),
         ),
-        Simulated(),
+        Simulated("storms"),
     ),
     Mutation(
         "entity_id_reused",
@@ -110,14 +112,18 @@ MUTATIONS = (
         "settled although its page no longer names it",
         "A publish settles a sequence that an entry of its page no longer names.",
         (Edit(PUBLISH, "        not ranges.covers(current, taken)\n        or ", "        "),),
-        Simulated(),
+        Simulated("crowd"),
     ),
     Mutation(
         "settled_without_page",
         "settled although its page no longer names it",
         "A publish settles the sequences of an entry that is gone from its page.",
-        (Edit(PUBLISH, "            if gone is not None:\n", "            if gone is not gone:\n"),),
-        Simulated(),
+        (
+            Edit(
+                PUBLISH, "            if gone is not None:\n", "            if gone is not gone:\n"
+            ),
+        ),
+        Simulated("crowd"),
     ),
     Mutation(
         "settled_below_the_line",
@@ -195,21 +201,27 @@ MUTATIONS = (
                 "",
             ),
         ),
-        Simulated(),
+        Simulated("crowd"),
     ),
     Mutation(
         "cut_ignored",
         "a drain that sees too much",
         "With pages left unread, a drain goes on behind the first of them.",
         (Edit(DRAIN, "spans = list(_before(spans, unread)) or spans", "spans = list(spans)"),),
-        Simulated(),
+        Suite("tests/kernel/test_history_machine.py"),
     ),
     Mutation(
         "log_unchecked",
         "a drain that sees too much",
         "A drain takes pages at their word, whatever the log names as due.",
-        (Edit(DRAIN, "if lacking and not self._cancelled_since", "if False and not self._cancelled_since"),),
-        Simulated(),
+        (
+            Edit(
+                DRAIN,
+                "if lacking and not self._cancelled_since",
+                "if False and not self._cancelled_since",
+            ),
+        ),
+        Simulated("crowd"),
     ),
     Mutation(
         "applied_by_sequence",

@@ -33,7 +33,7 @@ MUTATIONS = (
                 'if self._seen(action.key) != action.seen and action.key.sort[:4] != "due/"]',
             ),
         ),
-        Simulated(),
+        Simulated("storms"),
     ),
     Mutation(
         "absence_unchecked",
@@ -47,7 +47,7 @@ MUTATIONS = (
                 "",
             ),
         ),
-        Simulated(),
+        Suite("tests/contract"),
     ),
     Mutation(
         "conflict_trusted",
@@ -62,7 +62,7 @@ MUTATIONS = (
                 "            raise RevisionConflict(*failed)\n",
             ),
         ),
-        Simulated(),
+        Simulated("storms"),
     ),
     Mutation(
         "any_token_is_mine",
@@ -88,7 +88,7 @@ MUTATIONS = (
                 "if (self._seen(action.key) or (0,))[0] != (action.seen or (0,))[0]]",
             ),
         ),
-        Simulated(),
+        Suite("tests/contract"),
     ),
     Mutation(
         "lost_reply_is_failure",
@@ -104,7 +104,7 @@ MUTATIONS = (
                 "                    ) from error\n",
             ),
         ),
-        Simulated(),
+        Simulated("storms"),
     ),
     Mutation(
         "answered_before_commit",
@@ -133,7 +133,7 @@ MUTATIONS = (
                 "",
             ),
         ),
-        Simulated(),
+        Suite("tests/authority/test_recent.py tests/contract"),
     ),
     Mutation(
         "sqlite_forgets_tokens",
@@ -142,7 +142,7 @@ MUTATIONS = (
         (
             Edit(
                 "authority/sqlite.py",
-                " WHERE partition = ? AND sort = ? AND revision = ? AND token = ?\"\n)\n_REMOVE",
+                ' WHERE partition = ? AND sort = ? AND revision = ? AND token = ?"\n)\n_REMOVE',
                 " WHERE partition = ? AND sort = ? AND revision = ? AND ? <> ''\"\n)\n_REMOVE",
             ),
         ),

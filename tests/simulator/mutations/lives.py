@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.simulator.mutations.mutation import Edit, Mutation
-from tests.simulator.mutations.proofs import Simulated
+from tests.simulator.mutations.proofs import Simulated, Suite
 
 DESTROY = "kernel/destroy.py"
 SOURCE = "kernel/fork_source.py"
@@ -22,8 +22,8 @@ MUTATIONS = (
             ),
             Edit(
                 "kernel/fence.py",
-                '    head = active_head(view, ref)\n    if head.fence.epoch != epoch:',
-                '    head = glimpsed_head(view, ref)\n    if head.fence.epoch != epoch:',
+                "    head = active_head(view, ref)\n    if head.fence.epoch != epoch:",
+                "    head = glimpsed_head(view, ref)\n    if head.fence.epoch != epoch:",
             ),
             Edit(
                 "kernel/fence.py",
@@ -31,7 +31,7 @@ MUTATIONS = (
                 "from perdure.kernel.wake import active_head, glimpsed_head\n",
             ),
         ),
-        Simulated(),
+        Simulated("storms"),
     ),
     Mutation(
         "hooks_told_of_in_advance",
@@ -45,7 +45,7 @@ MUTATIONS = (
                 "        failures = await tell(hooks, ending)\n",
             ),
         ),
-        Simulated(),
+        Suite("tests/runtime/test_destroy.py"),
     ),
     Mutation(
         "fork_forgets_open_commands",
@@ -63,7 +63,7 @@ MUTATIONS = (
                 "if found < 0:",
             ),
         ),
-        Simulated(),
+        Simulated("deaths"),
     ),
     Mutation(
         "fork_revives_cancelled",
@@ -86,7 +86,7 @@ MUTATIONS = (
                 "",
             ),
         ),
-        Simulated(),
+        Simulated("deaths"),
     ),
     Mutation(
         "fork_reuses_entity_ids",
@@ -100,7 +100,7 @@ MUTATIONS = (
         "a status not looked at",
         "A tick is published although a required consumer has not read the one before.",
         (Edit("kernel/publish.py", "        check_consumers(view, self.ref, head)\n", ""),),
-        Simulated(),
+        Suite("tests/kernel/test_consumers.py"),
     ),
     Mutation(
         "time_served_twice",
@@ -113,6 +113,6 @@ MUTATIONS = (
                 "if schedule is None:",
             ),
         ),
-        Simulated(),
+        Suite("tests/kernel/test_schedule.py"),
     ),
 )

@@ -21,7 +21,7 @@ class Simulated:
 
     mix: str = "everyday"
     start: int = 0
-    seeds: int = 20
+    seeds: int = 12
 
     is_simulator: ClassVar[bool] = True
 

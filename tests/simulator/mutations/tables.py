@@ -20,7 +20,7 @@ MUTATIONS = (
                 "        seen = Verdict.NOT_LANDED\n",
             ),
         ),
-        Simulated(),
+        Simulated("storms"),
     ),
     Mutation(
         "append_conflict_trusted",
@@ -33,7 +33,7 @@ MUTATIONS = (
                 "        seen = Verdict.NOT_LANDED if failed else verdict(table, batch, parent)\n",
             ),
         ),
-        Simulated(),
+        Simulated("storms"),
     ),
     Mutation(
         "looked_up_after_landing",
@@ -46,7 +46,7 @@ MUTATIONS = (
                 "        if seen is Verdict.LANDED and failed is not None:\n            return 1\n",
             ),
         ),
-        Simulated(),
+        Simulated("storms"),
     ),
     Mutation(
         "watermark_before_rows",
@@ -69,7 +69,7 @@ MUTATIONS = (
                 "intent, each, signatures[each.table], stretches)\n",
             ),
         ),
-        Simulated(),
+        Simulated("deaths"),
     ),
     Mutation(
         "acknowledged_before_projected",
@@ -88,7 +88,7 @@ MUTATIONS = (
                 "        for each in intent.tables:\n            if len(events)",
             ),
         ),
-        Simulated(),
+        Simulated("deaths"),
     ),
     Mutation(
         "intent_forgotten",
@@ -107,7 +107,7 @@ MUTATIONS = (
                 "        if head.intent == self.batch:\n            known",
             ),
         ),
-        Simulated(),
+        Simulated("storms"),
     ),
     Mutation(
         "watermark_unchecked",
@@ -120,6 +120,6 @@ MUTATIONS = (
                 "    if part.first > part.last:\n",
             ),
         ),
-        Simulated(),
+        Simulated("storms"),
     ),
 )

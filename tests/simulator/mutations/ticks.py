@@ -15,7 +15,7 @@ MUTATIONS = (
         "a fence taken too early",
         "A fence is taken while the lease of its holder runs.",
         (Edit(FENCE, "        if fence.is_held(now):\n", "        if now < 0:\n"),),
-        Simulated(),
+        Simulated("storms"),
     ),
     Mutation(
         "epoch_stays",
@@ -29,7 +29,7 @@ MUTATIONS = (
         "an epoch not checked",
         "A publish does not ask whether its epoch is the one on the head.",
         (Edit(FENCE, "    if head.fence.epoch != epoch:\n", "    if head.fence.epoch < epoch:\n"),),
-        Simulated(),
+        Simulated("storms"),
     ),
     Mutation(
         "deaths_uncounted",
@@ -42,14 +42,18 @@ MUTATIONS = (
                 "drain=head.drain,",
             ),
         ),
-        Simulated(),
+        Simulated("deaths"),
     ),
     Mutation(
         "any_publication_is_mine",
         "a token comparison forgotten",
         "A tick that another has published is taken for this attempt's own.",
-        (Edit(PUBLISH, "        if known.token != self.token:\n", "        if not known.token:\n"),),
-        Simulated(),
+        (
+            Edit(
+                PUBLISH, "        if known.token != self.token:\n", "        if not known.token:\n"
+            ),
+        ),
+        Simulated("storms"),
     ),
     Mutation(
         "segment_not_awaited",
@@ -64,7 +68,7 @@ MUTATIONS = (
                 "    asyncio.get_running_loop().create_task(objects.put(name, data))\n",
             ),
         ),
-        Simulated(),
+        Simulated("storms"),
     ),
     Mutation(
         "token_kept_for_another_drain",
@@ -77,7 +81,7 @@ MUTATIONS = (
                 "",
             ),
         ),
-        Simulated(),
+        Simulated("crowd"),
     ),
     Mutation(
         "stale_warmth",
@@ -97,8 +101,14 @@ MUTATIONS = (
         "publication_asked_under_another_token",
         "a lost reply taken for failure",
         "A publish without an answer is made again under another token.",
-        (Edit(TICK, "            except DrainStale:\n", "            except (DrainStale, OutcomeUnknown):\n"),),
-        Simulated(),
+        (
+            Edit(
+                TICK,
+                "            except DrainStale:\n",
+                "            except (DrainStale, OutcomeUnknown):\n",
+            ),
+        ),
+        Simulated("storms"),
     ),
     Mutation(
         "checkpoint_from_before",
