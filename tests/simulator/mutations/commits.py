@@ -7,6 +7,7 @@ from tests.simulator.mutations.proofs import Simulated, Suite
 
 MEMORY = "authority/memory.py"
 ENGINE = "authority/engine.py"
+CONTRACT = "tests/contract/test_contract.py"
 
 MUTATIONS = (
     Mutation(
@@ -23,17 +24,18 @@ MUTATIONS = (
         Simulated(),
     ),
     Mutation(
-        "page_unconditioned",
-        "a condition dropped",
-        "A commit happens although a page that it was decided on has changed.",
+        "absence_unconditioned",
+        "a guess not proved",
+        "A commit does not depend on the guess that its keys are new.",
         (
             Edit(
                 MEMORY,
                 "if self._seen(action.key) != action.seen]",
-                'if self._seen(action.key) != action.seen and action.key.sort[:4] != "due/"]',
+                "if self._seen(action.key) != action.seen"
+                ' and (action.seen or action.key.sort[:4] != "key/")]',
             ),
         ),
-        Simulated("storms"),
+        Simulated(),
     ),
     Mutation(
         "absence_unchecked",
@@ -47,7 +49,7 @@ MUTATIONS = (
                 "",
             ),
         ),
-        Suite("tests/contract"),
+        Suite(f"{CONTRACT}::test_memory_keeps_the_promise"),
     ),
     Mutation(
         "conflict_trusted",
@@ -88,7 +90,7 @@ MUTATIONS = (
                 "if (self._seen(action.key) or (0,))[0] != (action.seen or (0,))[0]]",
             ),
         ),
-        Suite("tests/contract"),
+        Suite(f"{CONTRACT}::test_memory_keeps_the_promise"),
     ),
     Mutation(
         "lost_reply_is_failure",
@@ -133,19 +135,6 @@ MUTATIONS = (
                 "",
             ),
         ),
-        Suite("tests/authority/test_recent.py tests/contract"),
-    ),
-    Mutation(
-        "sqlite_forgets_tokens",
-        "a token comparison forgotten",
-        "SQLite replaces a record by its revision alone.",
-        (
-            Edit(
-                "authority/sqlite.py",
-                ' WHERE partition = ? AND sort = ? AND revision = ? AND token = ?"\n)\n_REMOVE',
-                " WHERE partition = ? AND sort = ? AND revision = ? AND ? <> ''\"\n)\n_REMOVE",
-            ),
-        ),
-        Suite("tests/contract"),
+        Suite("tests/authority/test_recent.py"),
     ),
 )

@@ -12,7 +12,9 @@ from tests.simulator.mutations.mutation import ROOT, Broken
 
 VIOLATION: Final = re.compile(r"^seed (?P<seed>\d+): (?P<invariant>I\d): ", re.MULTILINE)
 TAKEN: Final = re.compile(r"^(?P<plays>\d+) plays, (?P<steps>\d+) steps", re.MULTILINE)
-FAILED: Final = re.compile(r"^FAILED \S+::test_(?P<test>\w+)", re.MULTILINE)
+FAILED: Final = re.compile(
+    r"^FAILED \S+?::(?:Test\w+::)?(?:test_)?(?P<test>\w+)(?:\[(?P<case>\w+)\])?", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,4 +67,4 @@ class Suite:
         found = FAILED.search(output)
         if code != 1 or found is None:
             return None
-        return Broken(found["test"].replace("_", " "), self.selection)
+        return Broken((found["case"] or found["test"]).replace("_", " "), "a test")

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -68,11 +68,12 @@ def trials(
     """Try mutations, so many at a time, in their order."""
     with tempfile.TemporaryDirectory(prefix="mutations-") as kept, ThreadPoolExecutor(jobs) as pool:
         as_it_is = copied(Path(kept))
-        controls = {
-            proof: pool.submit(tried, proof, as_it_is)
-            for proof in dict.fromkeys(each.proof for each in mutations)
-        }
-        runs = [(each, pool.submit(_mutated, each, say)) for each in mutations]
+        controls: dict[Proof, Future[Tried]] = {}
+        runs: list[tuple[Mutation, Future[Tried]]] = []
+        for each in mutations:
+            if each.proof not in controls:
+                controls[each.proof] = pool.submit(tried, each.proof, as_it_is)
+            runs.append((each, pool.submit(_mutated, each, say)))
         for mutation, run in runs:
             yield Trial(mutation, run.result(), controls[mutation.proof].result())
 
