@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from rich.console import Console
 from tests.simulator.mutations import report
 from tests.simulator.mutations.every import MUTATIONS
 from tests.simulator.mutations.mutation import ROOT, Mutation
+from tests.simulator.mutations.proofs import Simulated
 from tests.simulator.mutations.run import trials
 
 WIDTH = 180
@@ -26,6 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(given)
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     chosen = [MUTATIONS[name] for name in options.only] if options.only else [*MUTATIONS.values()]
+    if options.seeds is not None:
+        chosen = [_with_seeds(each, options.seeds) for each in chosen]
     if options.list:
         _listed(chosen, console)
         return 0
@@ -34,6 +38,14 @@ def main(arguments: list[str] | None = None) -> int:
         command = shlex.join(["python", "-m", "tests.simulator.mutations", *given])
         report.write_docs(options.page, done, command=command, at=datetime.now(UTC))
     return 0 if all(each.is_caught for each in done) else 1
+
+
+def _with_seeds(mutation: Mutation, seeds: int) -> Mutation:
+    """Return a mutation with another number of plays, if it is plays that have to notice it."""
+    proof = mutation.proof
+    if isinstance(proof, Simulated):
+        return replace(mutation, proof=replace(proof, seeds=seeds))
+    return mutation
 
 
 def _listed(mutations: list[Mutation], console: Console) -> None:
@@ -49,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         "--only", action="append", choices=MUTATIONS, metavar="NAME", help="may be repeated"
     )
     parser.add_argument("--list", action="store_true", help="say what each of them breaks")
+    parser.add_argument("--seeds", type=int, help="play so many seeds at most for each")
     parser.add_argument("--jobs", type=int, default=1, help="how many are tried at a time")
     parser.add_argument(
         "--write-docs", action="store_true", help="put the table into docs/reliability.md"

@@ -37,7 +37,7 @@ MUTATIONS = (
         "a digest not compared",
         "A command id with other content is answered with the receipt of the first.",
         (Edit(ADMIT, "if key.digest != content:", "if False:"),),
-        Simulated(),
+        Simulated("races"),
     ),
     Mutation(
         "admitted_while_closing",
@@ -112,7 +112,7 @@ MUTATIONS = (
         "settled although its page no longer names it",
         "A publish settles a sequence that an entry of its page no longer names.",
         (Edit(PUBLISH, "        not ranges.covers(current, taken)\n        or ", "        "),),
-        Simulated("crowd"),
+        Simulated("races"),
     ),
     Mutation(
         "settled_without_page",
@@ -201,7 +201,7 @@ MUTATIONS = (
                 "",
             ),
         ),
-        Simulated("crowd"),
+        Simulated("races"),
     ),
     Mutation(
         "cut_ignored",

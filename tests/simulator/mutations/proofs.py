@@ -23,7 +23,7 @@ class Simulated:
 
     mix: str = "everyday"
     start: int = 0
-    seeds: int = 12
+    seeds: int = 8
 
     is_simulator: ClassVar[bool] = True
 

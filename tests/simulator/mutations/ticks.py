@@ -15,7 +15,7 @@ MUTATIONS = (
         "a fence taken too early",
         "A fence is taken while the lease of its holder runs.",
         (Edit(FENCE, "        if fence.is_held(now):\n", "        if now < 0:\n"),),
-        Simulated("storms"),
+        Simulated("races"),
     ),
     Mutation(
         "epoch_stays",
@@ -29,7 +29,7 @@ MUTATIONS = (
         "an epoch not checked",
         "A publish does not ask whether its epoch is the one on the head.",
         (Edit(FENCE, "    if head.fence.epoch != epoch:\n", "    if head.fence.epoch < epoch:\n"),),
-        Simulated("storms"),
+        Simulated("races"),
     ),
     Mutation(
         "deaths_uncounted",
@@ -53,7 +53,7 @@ MUTATIONS = (
                 PUBLISH, "        if known.token != self.token:\n", "        if not known.token:\n"
             ),
         ),
-        Simulated("storms"),
+        Simulated("races"),
     ),
     Mutation(
         "segment_not_awaited",
