@@ -105,7 +105,7 @@ MUTATIONS = (
                 "(after, entry, *hints)",
             ),
         ),
-        Simulated(),
+        Simulated("crowd", start=10, seeds=6),
     ),
     Mutation(
         "settled_out_of_page",
@@ -208,7 +208,7 @@ MUTATIONS = (
         "a drain that sees too much",
         "With pages left unread, a drain goes on behind the first of them.",
         (Edit(DRAIN, "spans = list(_before(spans, unread)) or spans", "spans = list(spans)"),),
-        Suite("tests/kernel/test_history_machine.py"),
+        Suite("tests/kernel/test_drain.py"),
     ),
     Mutation(
         "log_unchecked",
@@ -221,7 +221,7 @@ MUTATIONS = (
                 "if False and not self._cancelled_since",
             ),
         ),
-        Simulated("crowd"),
+        Simulated("crowd", start=20, seeds=6),
     ),
     Mutation(
         "applied_by_sequence",

@@ -64,7 +64,7 @@ MUTATIONS = (
                 "            raise RevisionConflict(*failed)\n",
             ),
         ),
-        Simulated("storms"),
+        Suite(f"{CONTRACT}::test_memory_keeps_the_promise"),
     ),
     Mutation(
         "any_token_is_mine",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.simulator.mutations.mutation import Edit, Mutation
-from tests.simulator.mutations.proofs import Simulated
+from tests.simulator.mutations.proofs import Simulated, Suite
 
 APPEND = "runtime/append.py"
 LANDING = "kernel/landing.py"
@@ -69,7 +69,7 @@ MUTATIONS = (
                 "intent, each, signatures[each.table], stretches)\n",
             ),
         ),
-        Simulated("deaths"),
+        Simulated("storms", start=20),
     ),
     Mutation(
         "acknowledged_before_projected",
@@ -88,7 +88,7 @@ MUTATIONS = (
                 "        for each in intent.tables:\n            if len(events)",
             ),
         ),
-        Simulated("deaths"),
+        Simulated("storms"),
     ),
     Mutation(
         "intent_forgotten",
@@ -120,6 +120,6 @@ MUTATIONS = (
                 "    if part.first > part.last:\n",
             ),
         ),
-        Simulated("storms"),
+        Suite("tests/kernel/test_landing.py"),
     ),
 )
