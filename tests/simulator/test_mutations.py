@@ -12,7 +12,7 @@ import pytest
 from tests.simulator.mutations import report
 from tests.simulator.mutations.__main__ import main
 from tests.simulator.mutations.every import MUTATIONS
-from tests.simulator.mutations.mutation import SHARED, Edit, Mutation, Unfit
+from tests.simulator.mutations.mutation import SHARED, Broken, Edit, Mutation, Unfit
 from tests.simulator.mutations.proofs import Simulated, Suite
 from tests.simulator.mutations.run import trials
 
@@ -57,6 +57,9 @@ class Asked:
         return [sys.executable, "-c", f"{asked}\n{told}"]
 
     broken = Simulated.broken
+
+    def control(self, broken: Broken) -> Asked:
+        return self
 
 
 def attempts(text: str) -> Mutation:

@@ -105,7 +105,7 @@ MUTATIONS = (
                 "(after, entry, *hints)",
             ),
         ),
-        Simulated("crowd", start=10, seeds=6),
+        Simulated("crowd"),
     ),
     Mutation(
         "settled_out_of_page",
@@ -221,7 +221,7 @@ MUTATIONS = (
                 "if False and not self._cancelled_since",
             ),
         ),
-        Simulated("crowd", start=20, seeds=6),
+        Simulated("crowd"),
     ),
     Mutation(
         "applied_by_sequence",

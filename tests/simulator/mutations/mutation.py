@@ -36,6 +36,7 @@ class Broken:
 
     promise: str
     where: str
+    seed: int | None = None
 
 
 class Proof(Protocol):
@@ -50,6 +51,10 @@ class Proof(Protocol):
 
     def command(self, shared: Path) -> list[str]:
         """Return the command that tries the code below ``shared``."""
+        ...
+
+    def control(self, broken: Broken) -> Proof:
+        """Return what has to pass without the mutation for ``broken`` to be its doing."""
         ...
 
     def broken(self, code: int, output: str) -> Broken | None:

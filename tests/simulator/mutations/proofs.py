@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -23,18 +23,21 @@ class Simulated:
 
     mix: str = "everyday"
     start: int = 0
-    seeds: int = 8
+    seeds: int = 60
 
     is_simulator: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
-        return f"{self.mix}, {self.seeds} from {self.start}"
+        return f"simulator, {self.mix}"
 
     def command(self, shared: Path) -> list[str]:
         start, seeds = str(self.start), str(self.seeds)
         options = ["--mix", self.mix, "--start", start, "--seeds", seeds]
         return [sys.executable, "-m", "tests.simulator", *options]
+
+    def control(self, broken: Broken) -> Simulated:
+        return self if broken.seed is None else replace(self, start=broken.seed, seeds=1)
 
     def broken(self, code: int, output: str) -> Broken | None:
         found = VIOLATION.search(output)
@@ -42,7 +45,8 @@ class Simulated:
             return None
         taken = TAKEN.search(output)
         steps = "" if taken is None else f", {int(taken['steps']):,} steps"
-        return Broken(found["invariant"], f"seed {found['seed']}{steps}")
+        where = f"seed {found['seed']}{steps}"
+        return Broken(found["invariant"], where, int(found["seed"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,9 @@ class Suite:
         paths = f"pythonpath={shared} {ROOT / 'emulator'} {ROOT}"
         options = ["-n", "0", "-q", "-x", "-p", "no:cacheprovider", "-o", paths]
         return [sys.executable, "-m", "pytest", *options, *self.selection.split()]
+
+    def control(self, broken: Broken) -> Suite:
+        return self
 
     def broken(self, code: int, output: str) -> Broken | None:
         found = FAILED.search(output)

@@ -23,7 +23,7 @@ def printed(trials: Iterable[Trial], console: Console) -> list[Trial]:
         done.append(trial)
         console.print(f"{trial.mutation.name}: {trial.verdict}", markup=False)
         if not trial.is_caught:
-            shown = trial.control if not trial.control.passed else trial.tried
+            shown = trial.control or trial.tried
             console.print(shown.output, markup=False, soft_wrap=True)
     table = Table(*HEADINGS, show_lines=True)
     for trial in done:

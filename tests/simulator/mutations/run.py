@@ -6,9 +6,10 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -43,45 +44,40 @@ class Trial:
 
     mutation: Mutation
     tried: Tried
-    control: Tried
+    control: Tried | None
+    """None if nothing was found broken."""
 
     @property
     def is_caught(self) -> bool:
         """Say whether a promise was found broken, and by nothing but the mutation."""
-        return self.tried.broken is not None and self.control.passed
+        return self.tried.broken is not None and self.control is not None and self.control.passed
 
     @property
     def verdict(self) -> str:
         """Say in a few words how it went."""
-        if not self.control.passed:
-            return "the proof fails without the mutation, too"
-        if self.tried.broken is not None:
+        if self.is_caught:
             return "caught"
+        if self.tried.broken is not None:
+            return "the proof fails without the mutation, too"
         if self.tried.code is None:
             return "survived: the proof did not end"
         return "survived" if self.tried.passed else "survived: the proof fell over"
 
 
-def trials(
-    mutations: Sequence[Mutation], *, jobs: int = 1, say: Callable[[str], None] = lambda _: None
-) -> Iterator[Trial]:
+def trials(mutations: Sequence[Mutation], *, jobs: int = 1) -> Iterator[Trial]:
     """Try mutations, so many at a time, in their order."""
     with tempfile.TemporaryDirectory(prefix="mutations-") as kept, ThreadPoolExecutor(jobs) as pool:
         as_it_is = copied(Path(kept))
-        controls: dict[Proof, Future[Tried]] = {}
-        runs: list[tuple[Mutation, Future[Tried]]] = []
-        for each in mutations:
-            if each.proof not in controls:
-                controls[each.proof] = pool.submit(tried, each.proof, as_it_is)
-            runs.append((each, pool.submit(_mutated, each, say)))
-        for mutation, run in runs:
-            yield Trial(mutation, run.result(), controls[mutation.proof].result())
+        yield from pool.map(partial(_trial, as_it_is), mutations)
 
 
-def _mutated(mutation: Mutation, say: Callable[[str], None]) -> Tried:
-    say(mutation.name)
+def _trial(as_it_is: Path, mutation: Mutation) -> Trial:
+    """Try a mutation; where it is caught, try the same on the code as it is."""
+    proof = mutation.proof
     with tempfile.TemporaryDirectory(prefix=f"mutation-{mutation.name}-") as kept:
-        return tried(mutation.proof, mutation.copied(Path(kept)))
+        found = tried(proof, mutation.copied(Path(kept)))
+    control = None if found.broken is None else tried(proof.control(found.broken), as_it_is)
+    return Trial(mutation, found, control)
 
 
 def tried(proof: Proof, shared: Path) -> Tried:

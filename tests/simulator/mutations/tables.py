@@ -69,7 +69,7 @@ MUTATIONS = (
                 "intent, each, signatures[each.table], stretches)\n",
             ),
         ),
-        Simulated("storms", start=20),
+        Simulated("storms"),
     ),
     Mutation(
         "acknowledged_before_projected",
