@@ -18,9 +18,9 @@ MUTATIONS = (
         (
             Edit(
                 ADMIT,
-                "        known = view.get(batch_key(world, batch.id))\n        if known",
+                "        known = view.get(self._batch_key)\n        if known",
                 "        self._open_head(view)\n"
-                "        known = view.get(batch_key(world, batch.id))\n        if known",
+                "        known = view.get(self._batch_key)\n        if known",
             ),
         ),
         Simulated("storms"),

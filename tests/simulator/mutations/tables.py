@@ -122,4 +122,25 @@ MUTATIONS = (
         ),
         Suite("tests/kernel/test_landing.py"),
     ),
+    Mutation(
+        "tables_listed_before_the_tick",
+        "steps swapped",
+        "A query looks for tables first, and then for the tick to read.",
+        (
+            Edit(
+                "runtime/read.py",
+                "        covers = await coverings("
+                "self.authority, self.storage, components, self.registry)\n",
+                "",
+            ),
+            Edit(
+                "runtime/read.py",
+                "        state = await self._found(world)\n        wanted",
+                "        covers = await coverings("
+                "self.authority, self.storage, components, self.registry)\n"
+                "        state = await self._found(world)\n        wanted",
+            ),
+        ),
+        Simulated("crowd"),
+    ),
 )
