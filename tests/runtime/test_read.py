@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pyiceberg.types import StringType
-from tests.support.history import ONLY, STATES, history
+from tests.support.history import BOTH, ONLY, STATES, history
 from tests.support.worlds import (
     STORAGE,
     Flight,
@@ -23,6 +23,7 @@ from perdure.kernel.errors import (
     SchemaMismatch,
 )
 from perdure.kernel.ids import Tick, WorldId
+from perdure.kernel.reading import FindSignatures
 from perdure.lake.iceberg import Lake
 from perdure.runtime import read
 from perdure.runtime.read import Reader
@@ -203,6 +204,35 @@ def test_a_segment_that_is_gone_without_having_landed_is_corruption(place):
 
     with pytest.raises(Corrupt):
         place.query("Position")
+
+
+def test_a_tick_that_makes_a_new_table_while_a_query_begins_is_seen_whole_or_not_at_all(place):
+    """Tables are looked up behind the tick that is read: it names none that is younger."""
+    world = place.world()
+    world.publish({ONLY: [position(1, 1.0)]})
+
+    class Publishing:
+        is_done = False
+
+        async def execute(self, request):
+            reply = await place.authority.execute(request)
+            is_last = isinstance(request, FindSignatures) and not reply
+            if is_last and not self.is_done:
+                self.is_done = True
+                ua = {"flight__carrier": "UA", "flight__number": 7}
+                await asyncio.to_thread(
+                    world.publish, {ONLY: [position(1, 1.1)], BOTH: [position(2, 2.1, **ua)]}
+                )
+            return reply
+
+    reader = Reader(Publishing(), place.objects, place.lake, STORAGE)
+
+    rows = asyncio.run(reader.query(WorldId("w"), ["Position"]))
+
+    found = set(
+        zip(*(rows.column(each).to_pylist() for each in ("tick", "entity_id")), strict=True)
+    )
+    assert found in ({(0, 1)}, {(1, 1), (1, 2)})
 
 
 def test_rows_that_land_while_a_query_runs_are_seen_once(place):

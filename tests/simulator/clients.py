@@ -6,7 +6,7 @@ from tests.simulator.commanding import contents
 from tests.simulator.reading import read_once
 from tests.simulator.stage import Intention, Process
 
-from perdure.kernel.errors import PerdureError, Refused
+from perdure.kernel.errors import OutcomeUnknown, PerdureError, Refused
 from perdure.kernel.operations import parsed_commands
 from perdure.runtime.close import destroy
 
@@ -45,6 +45,7 @@ async def sent(me: Process, intention: Intention) -> bool:
     """Send a batch; say whether what became of it is known for ever."""
     stage, (world, batch) = me.stage, (intention.world, intention.batch)
     commands = parsed_commands(intention.contents)
+    sending = stage.told.sending(world, batch)
     try:
         told = await me.worlds.submit(world, commands, batch_id=batch)
     except PerdureError as error:
@@ -52,6 +53,8 @@ async def sent(me: Process, intention: Intention) -> bool:
         me.note("is told of {}: {}", batch, error)
         if isinstance(error, Refused):
             stage.told.refused(world, batch, intention.contents, error.code)
+        elif not isinstance(error, OutcomeUnknown):
+            stage.told.not_admitted(world, batch, sending)
         if isinstance(error, Refused) and error.code != "conflict":
             stage.answered.add((world, batch))
         return isinstance(error, Refused)

@@ -72,6 +72,12 @@ class Ledger:
     requests: dict[str, int] = field(default_factory=dict)
     """What each request to cancel all has cancelled: what is below a sequence."""
 
+    sendings: Counter[str] = field(default_factory=Counter)
+    """How often each batch was sent."""
+
+    denied: set[str] = field(default_factory=set)
+    """Batches that were sent once, and told not to be admitted."""
+
     below: int = 0
     deaths: int = 0
     """Writers that died on the next tick."""
@@ -87,6 +93,7 @@ class Ledger:
         facts, contents = entry["facts"], entry["payload"]["commands"]
         batch_id, published = facts["batch"], facts["published"]
         expect(batch_id not in self.batches, "I7", "batch {} admitted twice", batch_id)
+        expect(batch_id not in self.denied, "I7", "{} was told not to be admitted", batch_id)
         found = (facts["first_sequence"], facts["first_entity_id"], facts["count"])
         wanted = (first_sequence, first_entity_id, len(contents))
         expect(found == wanted, "I6", "{} takes {}, expected {}", batch_id, found, wanted)

@@ -18,6 +18,7 @@ from tests.simulator.harbour import Mood, harbour
 from tests.simulator.landed import Landed
 from tests.simulator.loop import NOBODY, Life, SimulatedLoop
 from tests.simulator.objects import Bucket, SimulatedObjects
+from tests.simulator.promises import CheckedTicker
 from tests.simulator.records import Json, Violation, expect
 from tests.simulator.stores import PlainStore
 from tests.simulator.tables import SimulatedCatalog, Warehouse
@@ -30,6 +31,7 @@ from perdure.authority.dynamodb import DynamoStore
 from perdure.authority.engine import Authority
 from perdure.authority.store import Store
 from perdure.kernel.errors import (
+    Conflict,
     Corrupt,
     Invalid,
     NewerSchema,
@@ -51,7 +53,7 @@ START_MS = 1_800_000_000_000
 LEASE_MS_LEAST = 100
 STORAGE = StorageId("storage")
 
-_NEVER = (Corrupt, Invalid, NewerSchema, SchemaMismatch, StoreRefused)
+_NEVER = (Conflict, Corrupt, Invalid, NewerSchema, SchemaMismatch, StoreRefused)
 """Errors that no fault of a play is a reason for."""
 
 StoreKind = Literal["plain", "dynamodb"]
@@ -193,7 +195,10 @@ class Process:
 
     def ticker(self, *, lease_ms: int, on_failure: Any) -> Ticker:
         """Make a writer whose holder is this life."""
-        return Ticker(self.means, Holder(self.life.mark), lease_ms=lease_ms, on_failure=on_failure)
+        holder = Holder(self.life.mark)
+        return CheckedTicker(
+            self.stage.truth, self.means, holder, lease_ms=lease_ms, on_failure=on_failure
+        )
 
 
 @dataclass(eq=False)
@@ -241,6 +246,7 @@ class Stage:
         self.trace = Trace(lambda: (self.loop.steps, self.loop.seconds))
         self.disk = Disk(self.chance, self.loop.time)
         self.truth = Truth(self.read_segment)
+        self.truth.clock = self._clock
         self.told = Told(self.truth)
         self.landed = Landed(self.truth)
         self.warehouse = Warehouse(self.landed.appended)
@@ -298,8 +304,14 @@ class Stage:
         self.loop.thaw_all(self.lives)
         self.trace.tell("stage", "the storm is over")
 
+    def _clock(self, life: str) -> int | None:
+        """Read the clock of a life that lasts; none where clocks were put right meanwhile."""
+        alive = (each for each in self.processes if self.is_storm and each.life.mark == life)
+        return next((each.now() for each in alive), None)
+
     def read_segment(self, name: str) -> dict[str, list[object]]:
         """Return the columns of a segment."""
+        expect(name in self.bucket, "I3", "published rows in {}, which is not there", name)
         table = pa.ipc.open_file(pa.py_buffer(self.bucket[name])).read_all()
         return table.to_pydict()
 

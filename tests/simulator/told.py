@@ -44,6 +44,21 @@ class Told:
                 held == content, "I7", "{} was admitted as {}, not {}", command_id, held, content
             )
 
+    def sending(self, world: str, batch: str) -> int:
+        """A batch is about to be sent; return how often it was before."""
+        ledger = self._world(world).ledger
+        ledger.denied.discard(batch)
+        ledger.sendings[batch] += 1
+        return ledger.sendings[batch] - 1
+
+    def not_admitted(self, world: str, batch: str, before: int) -> None:
+        """A batch was said not to be admitted for now, by somebody who may be the only one to know."""
+        ledger = self._world(world).ledger
+        if before == 0 and ledger.sendings[batch] == 1:
+            known = batch in ledger.batches
+            expect(not known, "I7", "{} is told not to be admitted, but it is", batch)
+            ledger.denied.add(batch)
+
     def refused(self, world: str, batch: str, contents: Sequence[Json], code: str) -> None:
         """A batch was said not to be admitted, for ever."""
         if code not in FOR_EVER:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tests.simulator.fences import Clock, check_fence
 from tests.simulator.records import Json, Violation, decoded, expect, members
 from tests.simulator.rows import Row, State, overlaid, processed, rows_of, settled_births
 from tests.simulator.world import Mark, WorldTruth, born
@@ -41,8 +42,20 @@ class Truth:
     """Components by table, as the catalog says."""
 
     tokens: set[str] = field(default_factory=set)
+    not_published: set[tuple[str, int, str]] = field(default_factory=set)
+    """(world, tick, writer) of what a writer was told not to be published by it."""
+
+    clock: Clock = lambda life: None
     commits: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
+
+    def was_not_published(self, place: tuple[str, int, str], code: str) -> None:
+        """A writer was told that its tick is not published, and never will be."""
+        world, tick, writer = place
+        token = self.worlds[world].manifests.get(tick, {}).get("token", "")
+        mine = token.startswith(writer)
+        expect(not mine, "I2", "tick {} is told {}, but published as {}", tick, code, token)
+        self.not_published.add(place)
 
     def named(self, world: str) -> WorldTruth | None:
         """Return the truth of a world by its id; None before it was created."""
@@ -181,6 +194,8 @@ class Truth:
             fence,
         )
         expect(token not in self.tokens, "I1", "token {} twice", token)
+        place = (world.suffix, tick, f"{fence['holder']}-")
+        expect(place not in self.not_published, "I2", "{} was told not to be published", place)
         self.tokens.add(token)
         digest = world.head["manifest_digest"]
         expect(manifest["previous"] == digest, "I6", "manifest {} is unchained", tick)
@@ -292,6 +307,7 @@ class Truth:
         expect(head["status"] == world.status, "I5", "head {} is {}", head["status"], world.status)
         if before:
             self._count_deaths(world, head)
+            check_fence(before, head, self.clock)
             old, new = before["fence"], head["fence"]
             expect(new["epoch"] >= old["epoch"], "I1", "epoch {} after {}", new, old)
             is_taken = new["holder"] is not None and new["holder"] != old["holder"]

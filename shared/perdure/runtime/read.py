@@ -18,7 +18,7 @@ from perdure.kernel.component import Registry
 from perdure.kernel.errors import Corrupt, InvalidFilter, InvalidValue, NotFound, UnknownComponent
 from perdure.kernel.ids import NO_TICK, EntityId, StorageId, TableId, Tick, WorldId
 from perdure.kernel.places import WorldRef
-from perdure.kernel.reading import FindManifests, FindTables, FindWorld
+from perdure.kernel.reading import FindManifests, FindTables, FindWorld, WorldState
 from perdure.kernel.records import Manifest, TableRows
 from perdure.lake.iceberg import Lake
 from perdure.lake.latest import latest, latest_by_tick
@@ -90,10 +90,14 @@ class Reader:
         SchemaMismatch, Corrupt.
         """
         _check(entity_ids, limit)
+        # The world first: a tick's tables are known before it is published, so what is listed
+        # afterwards has every table of the ticks that are read.
+        state = await self._found(world)
+        wanted = wanted_ticks(state, ticks)
         covers = await coverings(self.authority, self.storage, components, self.registry)
         filters = _filters(where, covers)
         answers = [
-            await self._answer(world, cover, ticks, entity_ids, chosen)
+            await self._answer(state, cover, wanted, entity_ids, chosen)
             for cover, chosen in zip(covers, filters, strict=True)
             if where is None or chosen is not None
         ]
@@ -106,18 +110,21 @@ class Reader:
         rows = found[0] if found else answers[0]
         return rows if limit is None else rows.slice(0, limit)
 
+    async def _found(self, world: WorldId) -> WorldState:
+        return await self.authority.execute(FindWorld(WorldRef(self.storage, world)))
+
     async def _answer(
         self,
-        world: WorldId,
+        state: WorldState,
         cover: Covering,
-        ticks: Tick | range | None,
+        wanted: Tick | range,
         entity_ids: Sequence[EntityId] | None,
         chosen: pc.Expression | None,
     ) -> pa.Table:
         moved: _Moved | None = None
         for _ in range(PLANS_MAX):
-            state = await self.authority.execute(FindWorld(WorldRef(self.storage, world)))
-            wanted = wanted_ticks(state, ticks)
+            if moved is not None:
+                state = await self._found(state.world.world)
             parts = await lineage_parts(self.authority, state)
             check_begins(parts, wanted)
             attempt = _Attempt(self, cover, _narrow(cover.schema, wanted), entity_ids, {})
@@ -131,7 +138,8 @@ class Reader:
                 continue
             return rows if chosen is None else rows.filter(chosen)
         raise Corrupt(
-            expected=f"the rows that manifests of world {world!r} name", found=str(moved)
+            expected=f"the rows that manifests of world {state.world.world!r} name",
+            found=str(moved),
         ) from moved
 
 

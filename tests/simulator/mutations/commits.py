@@ -1,0 +1,140 @@
+"""Mutations of the store and the engine: conditions, tokens, and answers taken for what they are not."""
+
+from __future__ import annotations
+
+from tests.simulator.mutations.mutation import Edit, Mutation
+from tests.simulator.mutations.proofs import Simulated, Suite
+
+MEMORY = "authority/memory.py"
+ENGINE = "authority/engine.py"
+CONTRACT = "tests/contract/test_contract.py"
+
+MUTATIONS = (
+    Mutation(
+        "head_unconditioned",
+        "a condition dropped",
+        "A commit happens although the head that it was decided on has changed.",
+        (
+            Edit(
+                MEMORY,
+                "if self._seen(action.key) != action.seen]",
+                'if self._seen(action.key) != action.seen and action.key.sort != "head"]',
+            ),
+        ),
+        Simulated(),
+    ),
+    Mutation(
+        "absence_unconditioned",
+        "a guess not proved",
+        "A commit does not depend on the guess that its keys are new.",
+        (
+            Edit(
+                MEMORY,
+                "if self._seen(action.key) != action.seen]",
+                "if self._seen(action.key) != action.seen"
+                ' and (action.seen or action.key.sort[:4] != "key/")]',
+            ),
+        ),
+        Simulated(),
+    ),
+    Mutation(
+        "absence_unchecked",
+        "a condition dropped",
+        "A record that was only looked at does not condition the commit.",
+        (
+            Edit(
+                "kernel/commit.py",
+                "    actions += [Check(key, view.version(key)) for key in view.named"
+                " if key not in view.written]\n",
+                "",
+            ),
+        ),
+        Suite(f"{CONTRACT}::test_memory_keeps_the_promise"),
+    ),
+    Mutation(
+        "conflict_trusted",
+        "a conflict trusted",
+        "A failed condition is read as a lost race, without a look for the commit's own token.",
+        (
+            Edit(
+                MEMORY,
+                "            if not self._has_happened(commit):\n"
+                "                raise RevisionConflict(*failed)\n"
+                "            return\n",
+                "            raise RevisionConflict(*failed)\n",
+            ),
+        ),
+        Suite(f"{CONTRACT}::test_memory_keeps_the_promise"),
+    ),
+    Mutation(
+        "any_token_is_mine",
+        "a token comparison forgotten",
+        "A record of the right revision is taken for this commit's, whoever wrote it.",
+        (
+            Edit(
+                MEMORY,
+                "self._seen(action.key) == action.version(commit.token)\n",
+                "(self._seen(action.key) or (0,))[0] == action.revision\n",
+            ),
+        ),
+        Simulated(),
+    ),
+    Mutation(
+        "recreated_is_the_same",
+        "a token comparison forgotten",
+        "A record that was removed and made again passes for the one that was seen.",
+        (
+            Edit(
+                MEMORY,
+                "if self._seen(action.key) != action.seen]",
+                "if (self._seen(action.key) or (0,))[0] != (action.seen or (0,))[0]]",
+            ),
+        ),
+        Suite(f"{CONTRACT}::test_memory_keeps_the_promise"),
+    ),
+    Mutation(
+        "lost_reply_is_failure",
+        "a lost reply taken for failure",
+        "A commit without an answer is told as one that did not happen.",
+        (
+            Edit(
+                ENGINE,
+                "                unsure |= isinstance(error, OutcomeUnknown)\n",
+                "                if isinstance(error, OutcomeUnknown):\n"
+                "                    raise StoreUnavailable(\n"
+                "                        expected=error.expected, found=error.found\n"
+                "                    ) from error\n",
+            ),
+        ),
+        Simulated("storms"),
+    ),
+    Mutation(
+        "answered_before_commit",
+        "an answer before its commit",
+        "A group is answered before what it wrote is committed.",
+        (
+            Edit(
+                ENGINE,
+                "            if ready is not None:\n                await",
+                "            if ready is not None:\n"
+                "                outcome.release()\n"
+                "                await",
+            ),
+        ),
+        Simulated(),
+    ),
+    Mutation(
+        "answered_from_a_guess",
+        "a guess not proved",
+        "A decision on guesses that writes nothing is answered without a look.",
+        (
+            Edit(
+                ENGINE,
+                "            elif outcome.view.is_guess:\n"
+                "                line.put_back(_freshly(group))\n",
+                "",
+            ),
+        ),
+        Suite("tests/authority/test_recent.py"),
+    ),
+)

@@ -1,0 +1,21 @@
+"""All mutations, by name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.simulator.mutations import commands, commits, lives, stores, tables, ticks
+from tests.simulator.mutations.mutation import Mutation
+
+MUTATIONS: Final[dict[str, Mutation]] = {
+    each.name: each
+    for held in (
+        commits.MUTATIONS,
+        stores.MUTATIONS,
+        commands.MUTATIONS,
+        ticks.MUTATIONS,
+        lives.MUTATIONS,
+        tables.MUTATIONS,
+    )
+    for each in held
+}
