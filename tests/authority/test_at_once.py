@@ -14,7 +14,12 @@ import pytest
 from tests.authority.test_sqlite import run
 
 from perdure.authority import sqlite
-from perdure.authority.sqlite import AT_ONCE_SECONDS_MAX, SqliteStore
+from perdure.authority.sqlite import (
+    AT_ONCE_BYTES_MAX,
+    AT_ONCE_COMMITS_MAX,
+    AT_ONCE_SECONDS_MAX,
+    SqliteStore,
+)
 from perdure.authority.testing.records import note, put
 from perdure.kernel.commit import Check, Commit, Put, Remove
 from perdure.kernel.errors import StoreUnavailable
@@ -103,6 +108,34 @@ def test_after_a_fast_transaction_the_next_is_made_in_the_loops_own_thread(tmp_p
 
 def test_after_a_slow_transaction_the_next_is_made_in_a_thread(tmp_path, monkeypatch):
     assert threads_of(slow(), tmp_path, monkeypatch) == [False, False, False]
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        [put(f"{number}", b"x", by=f"t{number}") for number in range(AT_ONCE_COMMITS_MAX + 1)],
+        [put("large", b"x" * (AT_ONCE_BYTES_MAX + 1), by="t")],
+    ],
+    ids=["many", "large"],
+)
+def test_a_transaction_that_holds_much_is_made_in_a_thread(group, tmp_path, monkeypatch):
+    found = set()
+    is_done = sqlite._is_done
+
+    def watched(commit, database):
+        found.add(threading.current_thread() is threading.main_thread())
+        return is_done(commit, database)
+
+    async def story():
+        store = await SqliteStore.open(tmp_path / "store.db", seconds=fast)
+        await store.commit(put("first", b"x", by="t"))
+        monkeypatch.setattr(sqlite, "_is_done", watched)
+        await asyncio.gather(*map(store.commit, group))
+        await store.close()
+
+    run(story())
+
+    assert found == {False}
 
 
 def test_the_loop_goes_on_while_another_process_writes_and_the_commit_waits_for_it(tmp_path):

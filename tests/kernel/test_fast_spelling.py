@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from typing import Annotated
 from unittest.mock import patch
 
@@ -318,3 +319,24 @@ def test_a_page_is_the_same_bytes_however_its_entries_came(held):
         grown = grown.appended(each)
 
     assert page.body() == grown.body() == canonical(plain)
+
+
+PLACE = {"y": 1.0, "x": 2.0}
+
+
+@pytest.mark.parametrize("count", [1, 40])
+@pytest.mark.parametrize(
+    "command",
+    [
+        Spawn.model_construct(components={"Place": 5}),
+        Spawn(components={"Place": PLACE}).model_copy(update={"operation": "teleport"}),
+        Spawn(components={"Place": PLACE}).model_copy(update={"zz": 1}),
+        Spawn.model_construct(components={"Tag": OrderedDict(x=1)}),
+    ],
+    ids=["no value", "another operation", "a field more", "another mapping"],
+)
+def test_a_command_tampered_with_after_it_was_checked_is_looked_at(command, count):
+    def model_of(reference, kind):
+        return {"Place": Place, "Tag": Tag}[reference]
+
+    assert alike([command] * count, model_of) is None

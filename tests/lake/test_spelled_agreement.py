@@ -12,6 +12,7 @@ from tests.lake.worldlings import REGISTRY, TYPES, after, contents, spawn, updat
 from perdure.kernel.batch import prepared
 from perdure.kernel.canonical import canonical
 from perdure.kernel.component import Component, Registry
+from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import BatchId, Instant, Partition, Seq, WorldId
 from perdure.kernel.log import LogEntry
 from perdure.kernel.operations import Spawn, Update
@@ -204,3 +205,30 @@ def test_entities_of_a_whole_batch_are_changed_by_what_follows_it():
     assert len(held) == 40
     assert held[103] == {f"reading__{name}": value for name, value in later.items()}
     assert held[102]["reading__count"] == 1
+
+
+ONE = b'{"components":{"Position":{"x":1.0,"y":2.0}},"operation":"spawn"}'
+
+
+@pytest.mark.parametrize(
+    ("payload", "is_whole"),
+    [
+        (b'{"commands":[%s],"origin":"lo' % ONE, False),
+        (b'{"commands":[%s],"origin":"a"}' % ONE, True),
+        (b'{"commands":[%s],"origin":"a","types":[1]}' % ONE, True),
+        (b'{"commands":[%s],"origin":\xff,"types":{}}' % ONE, False),
+        (b'[{"commands":[%s],"types":{}}]' % ONE, False),
+    ],
+)
+def test_a_payload_that_was_never_written_is_left_to_the_way_that_says_corrupt(payload, is_whole):
+    batch = stored(payload, 1)
+
+    assert spelled(batch, KNOWN) is None
+    with pytest.raises(Corrupt):
+        _ = batch.operations if not is_whole else batch.types
+
+
+def test_types_that_are_no_fingerprints_are_left_to_the_other_way():
+    payload = b'{"commands":[%s],"origin":"a","types":{"Position":[1]}}' % ONE
+
+    assert spelled(stored(payload, 1), KNOWN) is None

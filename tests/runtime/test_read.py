@@ -177,6 +177,16 @@ def test_segments_that_go_after_landing_are_not_missed(place):
     assert place.latitudes() == [(5, *each) for each in STATES[5]]
 
 
+def test_segments_that_are_damaged_after_landing_are_not_missed(place):
+    world = history(place, landed_after=5, inline=False)
+    held = world.manifests[-1].tables[0].segment
+    path = place.root / "objects" / held
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-20] + bytes(20))
+
+    assert place.latitudes() == [(5, *each) for each in STATES[5]]
+
+
 def test_a_segment_that_goes_while_it_is_read_makes_a_new_plan(place):
     """The rows land, and their segments are trimmed, between the plan and the reading."""
     world = history(place, inline=False)

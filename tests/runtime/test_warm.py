@@ -13,12 +13,12 @@ from perdure.runtime.warm import WarmWorlds
 class State:
     """All that is asked of a warm world here."""
 
-    entities: int
+    nbytes: int
     tick: int = 0
 
     @property
     def state(self):
-        return SimpleNamespace(entities=self.entities)
+        return SimpleNamespace(nbytes=self.nbytes)
 
 
 def kept(held, names):
@@ -35,7 +35,7 @@ def test_small_worlds_are_kept_by_the_hundred():
 
 
 def test_worlds_ticked_longest_ago_make_room_for_large_ones():
-    held = WarmWorlds(entities_max=100)
+    held = WarmWorlds(bytes_max=100)
     held.keep(Partition("a"), State(40))
     held.keep(Partition("b"), State(40))
     held.keep(Partition("a"), State(40))
@@ -46,7 +46,7 @@ def test_worlds_ticked_longest_ago_make_room_for_large_ones():
 
 
 def test_the_world_ticked_last_is_kept_however_large():
-    held = WarmWorlds(entities_max=100)
+    held = WarmWorlds(bytes_max=100)
     held.keep(Partition("a"), State(40))
 
     held.keep(Partition("b"), State(1_000))
@@ -55,7 +55,7 @@ def test_the_world_ticked_last_is_kept_however_large():
 
 
 def test_a_world_that_shrank_or_was_forgotten_gives_its_room_back():
-    held = WarmWorlds(entities_max=100)
+    held = WarmWorlds(bytes_max=100)
     held.keep(Partition("a"), State(90))
     held.keep(Partition("a"), State(10, tick=1))
     held.keep(Partition("b"), State(80))

@@ -34,6 +34,11 @@ AT_ONCE_SECONDS_MAX: Final = 0.002
 """How long the last transaction may have taken for the next to be made without a thread: what an
 event loop is held up by anyway, by a few requests. Slow disks are above it with every sync."""
 
+AT_ONCE_COMMITS_MAX: Final = 32
+AT_ONCE_BYTES_MAX: Final = 64_000
+"""What a transaction may hold to be made without a thread: more takes longer than the last one
+can tell. As many callers, or as many bytes, as one request has."""
+
 _READ: Final = "SELECT revision, token, body FROM record WHERE partition = ? AND sort = ?"
 _SEEN: Final = "SELECT revision, token FROM record WHERE partition = ? AND sort = ?"
 _RANGE: Final = (
@@ -199,7 +204,7 @@ class SqliteStore:
         """
         began = self._seconds()
         outcomes = None
-        if self._last_took < AT_ONCE_SECONDS_MAX:
+        if self._last_took < AT_ONCE_SECONDS_MAX and _is_small(commits):
             outcomes = self._writer.run_here(partial(_apply_at_once, commits, self.path))
         if outcomes is None:
             patient = partial(_patiently, self._busy_ms, partial(_apply_all, commits, self.path))
@@ -247,6 +252,14 @@ def _stored(revision: Any, token: Any, body: Any) -> Stored:
     if not (isinstance(revision, int) and isinstance(token, str) and isinstance(body, bytes)):
         raise Corrupt(expected="a row of a number, a text and bytes", found="other types")
     return Stored(Version(revision, Token(token)), body)
+
+
+def _is_small(commits: list[Commit]) -> bool:
+    puts = (each for commit in commits for each in commit.actions if isinstance(each, Put))
+    return (
+        len(commits) <= AT_ONCE_COMMITS_MAX
+        and sum(len(each.body) for each in puts) <= AT_ONCE_BYTES_MAX
+    )
 
 
 def _patiently(

@@ -80,7 +80,7 @@ def alike(commands: Sequence[Command], model_of: ModelOf) -> Alike | None:
         if len(commands) == 1 and _options(commands[0].__dict__) == _NO_OPTIONS:
             return _alone(commands[0], model_of)
         return _together(commands, model_of)
-    except (_Unlike, KeyError, TypeError, PerdureError):
+    except (_Unlike, AttributeError, KeyError, TypeError, PerdureError):
         return None
 
 
@@ -88,14 +88,14 @@ def _alone(command: Command, model_of: ModelOf) -> Alike:
     """Spell one command without options: most admissions are of one."""
     fields = command.__dict__
     kind, components = type(command), fields["components"]
-    if kind not in _KINDS or type(components) is not dict:
+    if not _is_untouched(kind, [fields]) or type(components) is not dict:
         raise _Unlike
     row: list[Any] = []
     models: list[type[Component]] = []
     for reference, value in components.items():
         model = model_of(reference, type(value))
         models.append(model)
-        held = value if type(value) is dict else value.__dict__
+        held = _held(value)
         plain = _plain_fields(model)
         if plain is None or len(held) != len(plain):
             raise _Unlike
@@ -141,6 +141,23 @@ def _checked(spelled: list[str], options: tuple[Any, ...]) -> Alike:
     return Alike(",".join(spelled).encode("ascii"), (tick, 0 if priority is None else priority))
 
 
+def _is_untouched(kind: type[Command], fields: Sequence[dict[str, Any]]) -> bool:
+    """Say whether commands are of a kind known here, with its fields and none beside them."""
+    return (
+        kind in _KINDS
+        and set(map(len, fields)) == {len(kind.model_fields)}
+        and {each["operation"] for each in fields} == {kind.model_fields["operation"].default}
+    )
+
+
+def _held(value: Any) -> dict[str, Any]:
+    if type(value) is dict:
+        return value
+    if not isinstance(value, Component):
+        raise _Unlike
+    return value.__dict__
+
+
 def _only(values: Iterable[Any]) -> Any:
     """Return the one value there is. Raises _Unlike for several; TypeError for the unhashable."""
     different = set(values)
@@ -152,9 +169,9 @@ def _only(values: Iterable[Any]) -> Any:
 def _outlines(commands: Sequence[Command]) -> tuple[type[Command], Any, list[dict[str, Any]]]:
     """Return the kind and the options that commands share, and the fields of each."""
     kind = _only(map(type, commands))
-    if kind not in _KINDS:
-        raise _Unlike
     fields = [each.__dict__ for each in commands]
+    if not _is_untouched(kind, fields):
+        raise _Unlike
     options = _only(map(_options, fields))
     if options[0] is not None:  # an id of its own, which nobody else may have
         raise _Unlike
@@ -170,7 +187,7 @@ def _columns(model: type[Component], values: Sequence[Any]) -> Iterable[Sequence
     plain = _plain_fields(model)
     if plain is None:
         raise _Unlike
-    held = values if type(values[0]) is dict else [each.__dict__ for each in values]
+    held = list(map(_held, values))
     if set(map(len, held)) != {len(plain)}:
         raise _Unlike
     columns = [[each[field.name] for each in held] for field in plain]

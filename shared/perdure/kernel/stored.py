@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 
 from perdure.kernel import limits, ranges
 from perdure.kernel.batch import grouped
+from perdure.kernel.errors import Corrupt, shown
 from perdure.kernel.ids import BatchId, CommandId, EntityId, Tick, indexed_command_id
 from perdure.kernel.ids import Sequence as CommandSequence
 from perdure.kernel.kept import kept
@@ -60,14 +61,25 @@ class StoredBatch:
 
     @property
     def operations(self) -> list[dict[str, Any]]:
-        operations: list[dict[str, Any]] = self.entry.content["commands"]
+        """What was sent, command by command. Raises Corrupt."""
+        operations: list[dict[str, Any]] = self._told("commands", list)
         return operations
 
     @property
     def types(self) -> dict[str, str]:
-        """Fingerprint by name of every component that a command names."""
-        types: dict[str, str] = self.entry.content["types"]
+        """Fingerprint by name of every component that a command names. Raises Corrupt."""
+        types: dict[str, str] = self._told("types", dict)
         return types
+
+    def _told(self, name: str, kind: type) -> Any:
+        content = self.entry.content
+        found = content.get(name) if type(content) is dict else None
+        if type(found) is not kind:
+            raise Corrupt(
+                expected=f"{name} in log entry {self.entry.seq} at {self.entry.partition}",
+                found=shown(found),
+            )
+        return found
 
     @kept
     def groups(self) -> list[tuple[tuple[Tick, int], Sequence[int]]]:

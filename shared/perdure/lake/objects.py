@@ -171,7 +171,8 @@ def _let_go(handle: int, size: int) -> None:
     Whoever put it has no need of it, and the next one then takes the same memory again.
     """
     if size > CACHED_BYTES_MAX and hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        with contextlib.suppress(OSError):  # advice: some file systems take none
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _unavailable(what: str, error: OSError) -> StoreUnavailable:

@@ -47,7 +47,8 @@ def spelled(batch: StoredBatch, registry: Registry) -> Spelled | None:
     end = payload.rfind(_END)
     if end < 0 or not payload.startswith(_BEGIN):
         return None
-    fields = _fields(json.loads(b"{" + payload[end + 2 :])["types"], registry)
+    types = _types(payload[end + 2 :])
+    fields = None if types is None else _fields(types, registry)
     rows = None if fields is None else _read(payload[len(_BEGIN) : end], fields, batch.size)
     if fields is None or rows is None:
         return None
@@ -60,6 +61,16 @@ def spelled(batch: StoredBatch, registry: Registry) -> Spelled | None:
 
 
 _Fields = list[tuple[ComponentType, tuple[PlainField, ...]]]
+
+
+def _types(rest: bytes) -> Mapping[str, str] | None:
+    """Return what stands behind the commands; None for what was never written."""
+    try:
+        types = json.loads(b"{" + rest)["types"]
+    except (KeyError, ValueError):
+        return None
+    is_told = type(types) is dict and all(type(each) is str for each in types.values())
+    return types if is_told else None
 
 
 def _fields(types: Mapping[str, str], registry: Registry) -> _Fields | None:

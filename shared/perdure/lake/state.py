@@ -46,6 +46,11 @@ class WorldState:
         return sum(map(len, self.archetypes.values()))
 
     @cached_property
+    def nbytes(self) -> int:
+        """Bytes that the rows take in memory, what they share with other states counted too."""
+        return sum(each.rows.nbytes for each in self.archetypes.values())
+
+    @cached_property
     def ordered(self) -> tuple[Archetype, ...]:
         return tuple(self.archetypes.values())
 

@@ -192,7 +192,8 @@ class _Attempt:
         if part.last - part.first < SEGMENTS_READ_MAX and part.landed >= part.first:
             held = [(m, rows) for m in await self._manifests(part) for rows in m.tables]
             if sum(rows.bytes for _, rows in held) <= self.reader.segment_bytes_max:
-                with suppress(_Moved):  # trimmed: the tables have all of it
+                # Trimmed or damaged: the tables have all that has landed.
+                with suppress(_Moved, Corrupt):
                     return await self._held(part, held)
         return await self._rows(part)
 

@@ -42,7 +42,7 @@ async def recomputed(
     next_in_tick_entity_id: EntityId,
 ) -> Recomputed:
     """Apply ``commands`` and run the processors that the manifest names, as the tick did."""
-    staging = Staging(before, app.registry)
+    staging = Staging(before, app.registry, one_by_one=True)
     result = staging.apply(commands, stop_on_retryable=False)
     findings = _fates(manifest, (*result.rejected, *result.retryable))
     by_name = {each.name: each for each in app.processors()}

@@ -8,9 +8,9 @@ from typing import Final
 from perdure.kernel.ids import Partition
 from perdure.runtime.rebuild import Warm
 
-WARM_ENTITIES_MAX: Final = 2_000_000
-"""Entities of all worlds that are kept. A million of a few numbers each take some fifty megabytes;
-a function with Arrow has 1,769. The world that was ticked last is kept, however large."""
+WARM_BYTES_MAX: Final = 256_000_000
+"""Bytes of rows of all worlds that are kept: a part of the 1,769 MB that a function with Arrow has.
+The world that was ticked last is kept, however large."""
 
 WARM_WORLDS_MAX: Final = 1_024
 """Worlds that are kept: an empty one takes some kilobytes too."""
@@ -20,11 +20,11 @@ class WarmWorlds:
     """States by world; those that were ticked longest ago go first."""
 
     def __init__(
-        self, *, entities_max: int = WARM_ENTITIES_MAX, worlds_max: int = WARM_WORLDS_MAX
+        self, *, bytes_max: int = WARM_BYTES_MAX, worlds_max: int = WARM_WORLDS_MAX
     ) -> None:
-        self._entities_max = entities_max
+        self._bytes_max = bytes_max
         self._worlds_max = worlds_max
-        self._entities = 0
+        self._bytes = 0
         self._held: OrderedDict[Partition, tuple[Warm, int]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -36,16 +36,16 @@ class WarmWorlds:
 
     def forget(self, world: Partition) -> None:
         if world in self._held:
-            self._entities -= self._held.pop(world)[1]
+            self._bytes -= self._held.pop(world)[1]
 
     def keep(self, world: Partition, warm: Warm) -> None:
         """Keep a world's state in the place of an older one, and let go what there is no room for."""
         self.forget(world)
-        entities = warm.state.entities
-        self._held[world] = warm, entities
-        self._entities += entities
+        size = warm.state.nbytes
+        self._held[world] = warm, size
+        self._bytes += size
         while len(self._held) > 1 and self._is_full():
-            self._entities -= self._held.popitem(last=False)[1][1]
+            self._bytes -= self._held.popitem(last=False)[1][1]
 
     def _is_full(self) -> bool:
-        return self._entities > self._entities_max or len(self._held) > self._worlds_max
+        return self._bytes > self._bytes_max or len(self._held) > self._worlds_max
