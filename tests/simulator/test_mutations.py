@@ -151,7 +151,7 @@ def test_a_suite_that_fails_tells_which_promise_and_one_that_falls_over_tells_no
     found = suite.broken(1, failed)
 
     assert found is not None
-    assert found.promise == "a reply is durable"
+    assert found.promise == "memory: a reply is durable"
     assert suite.broken(1, "ERROR tests/contract/test_contract.py - ImportError\n") is None
     assert suite.broken(2, failed) is None
 

@@ -221,7 +221,7 @@ MUTATIONS = (
                 "if False and not self._cancelled_since",
             ),
         ),
-        Simulated("crowd"),
+        Suite("tests/kernel/test_drain.py"),
     ),
     Mutation(
         "applied_by_sequence",

@@ -74,4 +74,5 @@ class Suite:
         found = FAILED.search(output)
         if code != 1 or found is None:
             return None
-        return Broken((found["case"] or found["test"]).replace("_", " "), "a test")
+        told = ": ".join(filter(None, (found["test"], found["case"])))
+        return Broken(told.replace("_", " "), "a test")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.simulator.mutations.mutation import Edit, Mutation
-from tests.simulator.mutations.proofs import Simulated
+from tests.simulator.mutations.proofs import Simulated, Suite
 
 FENCE = "kernel/fence.py"
 PUBLISH = "kernel/publish.py"
@@ -62,10 +62,8 @@ MUTATIONS = (
         (
             Edit(
                 "lake/segment.py",
-                "    _, sha256 = await asyncio.gather("
-                "objects.put(name, data), asyncio.to_thread(_sha256, data))\n",
-                "    sha256 = _sha256(data)\n"
-                "    asyncio.get_running_loop().create_task(objects.put(name, data))\n",
+                "        await objects.put(name, data)\n",
+                "        asyncio.get_running_loop().create_task(objects.put(name, data))\n",
             ),
         ),
         Simulated("storms"),
@@ -108,7 +106,7 @@ MUTATIONS = (
                 "            except (DrainStale, OutcomeUnknown):\n",
             ),
         ),
-        Simulated("storms"),
+        Suite("tests/runtime/test_tick.py"),
     ),
     Mutation(
         "checkpoint_from_before",
