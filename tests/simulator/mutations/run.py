@@ -68,16 +68,21 @@ def trials(mutations: Sequence[Mutation], *, jobs: int = 1) -> Iterator[Trial]:
     """Try mutations, so many at a time, in their order."""
     with tempfile.TemporaryDirectory(prefix="mutations-") as kept, ThreadPoolExecutor(jobs) as pool:
         as_it_is = copied(Path(kept))
-        yield from pool.map(partial(_trial, as_it_is), mutations)
+        controls: dict[Proof, Tried] = {}
+        yield from pool.map(partial(_trial, as_it_is, controls), mutations)
 
 
-def _trial(as_it_is: Path, mutation: Mutation) -> Trial:
+def _trial(as_it_is: Path, controls: dict[Proof, Tried], mutation: Mutation) -> Trial:
     """Try a mutation; where it is caught, try the same on the code as it is."""
     proof = mutation.proof
     with tempfile.TemporaryDirectory(prefix=f"mutation-{mutation.name}-") as kept:
         found = tried(proof, mutation.copied(Path(kept)))
-    control = None if found.broken is None else tried(proof.control(found.broken), as_it_is)
-    return Trial(mutation, found, control)
+    if found.broken is None:
+        return Trial(mutation, found, None)
+    control = proof.control(found.broken)
+    if control not in controls:
+        controls[control] = tried(control, as_it_is)
+    return Trial(mutation, found, controls[control])
 
 
 def tried(proof: Proof, shared: Path) -> Tried:
