@@ -141,6 +141,6 @@ MUTATIONS = (
                 "        state = await self._found(world)\n        wanted",
             ),
         ),
-        Simulated("crowd"),
+        Suite("tests/runtime/test_read.py"),
     ),
 )
