@@ -99,15 +99,20 @@ class Figure:
 
 
 async def in_turn(rounds: int, *timed: Timed, warm_up: bool = True) -> list[Sample]:
-    """Measure several things round by round, so that a busy moment strikes all of them."""
+    """Measure several things round by round, so that a busy moment strikes all of them.
+
+    Every second round goes backwards, so that none always has what another left behind.
+    """
     if warm_up:
         for each in timed:
             await each()
     values: list[list[float]] = [[] for _ in timed]
+    turns = list(zip(timed, values, strict=True))
     for _ in range(rounds):
-        for each, held in zip(timed, values, strict=True):
+        for each, held in turns:
             gc.collect()
             held.append(await each())
+        turns.reverse()
     return [Sample(tuple(held)) for held in values]
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 _COMMAND = "CREATE TABLE command (id TEXT PRIMARY KEY, status TEXT, body BLOB NOT NULL)"
@@ -129,6 +130,25 @@ class BareTick:
 
     def __call__(self) -> None:
         put(self.changed(), self._path)
+
+
+Floats = npt.NDArray[np.float64]
+
+
+def between(start: Floats, end: Floats, part: Floats) -> tuple[Floats, Floats]:
+    """Return latitudes and longitudes on great circles between places that differ.
+
+    Units: degrees; shape of both ends (2, n).
+    """
+    (phi, theta), (phi_end, theta_end) = np.radians(start), np.radians(end)
+    half = np.sin((phi_end - phi) / 2) ** 2
+    half += np.cos(phi) * np.cos(phi_end) * np.sin((theta_end - theta) / 2) ** 2
+    angle = 2 * np.arcsin(np.sqrt(half))
+    near, far = np.sin((1 - part) * angle) / np.sin(angle), np.sin(part * angle) / np.sin(angle)
+    x = near * np.cos(phi) * np.cos(theta) + far * np.cos(phi_end) * np.cos(theta_end)
+    y = near * np.cos(phi) * np.sin(theta) + far * np.cos(phi_end) * np.sin(theta_end)
+    z = near * np.sin(phi) + far * np.sin(phi_end)
+    return np.degrees(np.arctan2(z, np.hypot(x, y))), np.degrees(np.arctan2(y, x))
 
 
 def put(table: pa.Table, path: Path) -> None:

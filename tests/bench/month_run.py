@@ -27,7 +27,6 @@ import perdure
 from airspace import replay
 from airspace.app import app
 from airspace.flights import Flight, judge, known_airports
-from airspace.motion import moved
 from perdure.kernel.operations import parsed_commands
 from perdure.runtime.storage import Storage, World
 
@@ -169,13 +168,23 @@ def _bare(month: Sequence[Flight], number: int, path: Path) -> float:
     begin = np.array([flight.departure_tick for flight in near])
     until = np.array([flight.arrival_tick for flight in near])
     table = pa.table(_columns(near))
+    route = np.array([table[f"route__{name}"].to_numpy() for name in ROUTE])
     with Watch() as watch:
         for tick in range(number * DAY, (number + 1) * DAY):
-            rows = table.filter(pa.array((begin <= tick) & (tick < until)))
-            if rows.num_rows:
-                floors.put(moved(rows, tick), path)
+            flies = (begin <= tick) & (tick < until)
+            if flies.any():
+                part = (tick - begin[flies]) / (until - begin)[flies]
+                places = floors.between(route[:2, flies], route[2:, flies], part)
+                floors.put(_at(table.filter(pa.array(flies)), places), path)
     path.unlink(missing_ok=True)
     return watch.seconds
+
+
+def _at(rows: pa.Table, places: tuple[floors.Floats, floors.Floats]) -> pa.Table:
+    for axis, values in zip(("latitude", "longitude"), places, strict=True):
+        index = rows.schema.get_field_index(f"position__{axis}")
+        rows = rows.set_column(index, f"position__{axis}", pa.array(values))
+    return rows
 
 
 def _columns(near: Sequence[Flight]) -> dict[str, Any]:

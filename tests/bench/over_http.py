@@ -99,13 +99,25 @@ async def _of_shape(
         figures.append(
             Figure(f"{name}, against a peer", "commands/s", ours, rates[2], PEER, budget)
         )
-    for unit, of in (("p50", lambda each: each.p50_ms), ("p99", lambda each: each.p99_ms)):
+    tail = last_percent(_requests(bench, shape))
+    for unit, of in (("p50", lambda each: each.p50_ms), (tail, lambda each: each.p99_ms)):
         # The first round warmed up.
         samples = [Sample(tuple(of(each) for each in held[1:])) for held in told[:2]]
         figures.append(Figure(f"{name}, {unit}", "ms", *samples, FLOOR))
     busy = max(each.cpu_seconds / each.seconds for held in told for each in held)
     bench.notes.append(f"{name}: the generator took at most {busy:.2f} of one CPU.")
     return figures
+
+
+def last_percent(requests: int) -> str:
+    """Name the 99th percentile for what it is: of a hundred requests or fewer, it is the slowest."""
+    return "p99" if requests > 100 else f"slowest of {requests} requests"
+
+
+def _requests(bench: Bench, shape: Shape) -> int:
+    """Return how many requests a round has."""
+    count = bench.scale.requests * (1 if shape.callers == 1 else 5)
+    return max(1, count // 10) if shape.size > 1 else count
 
 
 def _round(
@@ -116,8 +128,6 @@ def _round(
     told: list[Told],
     numbers: itertools.count[int],
 ) -> Timed:
-    count = bench.scale.requests * (1 if shape.callers == 1 else 5)
-    count = max(1, count // 10) if shape.size > 1 else count
     commands = [as_json(spawn(number)) for number in range(shape.size)]
 
     async def run() -> float:
@@ -127,7 +137,7 @@ def _round(
             body=json.dumps({"commands": commands}),
             worlds=[f"w{number}" for number in range(shape.worlds)],
             callers=shape.callers,
-            count=count,
+            count=_requests(bench, shape),
             first=next(numbers),
             headers=server.headers,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +17,12 @@ BEGIN = "<!-- figures: written by python -m tests.bench --write-docs -->"
 END = "<!-- end of figures -->"
 CASE_BEGIN = "<!-- case: "
 CASE_END = " -->"
+SECTION_END = "<!-- end of case -->"
+SECTION = re.compile(
+    # Up to its own end: a section that lost it does not reach into the next.
+    rf"{CASE_BEGIN}(?P<case>[^>]*?){CASE_END}(?:(?!{CASE_BEGIN}).)*?{SECTION_END}",
+    re.DOTALL,
+)
 HEADINGS = ("figure", "unit", "median", "min … max", "floor", "ratio", "budget", "met")
 
 Cases = Mapping[str, Measured]
@@ -59,7 +66,8 @@ def write_docs(
 ) -> None:
     """Replace the sections of ``cases`` between the markers of a page; others stay as they are.
 
-    Each section says by which run it was made. Raises ValueError without the markers.
+    Each section says by which run it was made. What is in no section is kept before the first.
+    Raises ValueError without the markers.
     """
     text = page.read_text(encoding="utf-8")
     before, begin, rest = text.partition(BEGIN)
@@ -68,21 +76,12 @@ def write_docs(
         raise ValueError(f"Expected the markers {BEGIN} and {END} in {page}; found one or none.")
     run = f"`{command}`, {at:%d %B %Y, %H:%M} UTC. {_machine(facts)}"
     made = {case: "\n".join(_section(case, found, run)) for case, found in cases.items()}
-    sections = _sections(held) | made
+    sections = {found["case"]: found[0] for found in SECTION.finditer(held)} | made
     ordered = [case for case in CASES if case in sections]
     ordered += [case for case in sections if case not in CASES]
-    joined = "\n\n".join(sections[case] for case in ordered)
+    loose = [each.strip() for each in SECTION.split(held)[::2]]
+    joined = "\n\n".join([each for each in loose if each] + [sections[case] for case in ordered])
     page.write_text(f"{before}{begin}\n\n{joined}\n\n{end}{after}", encoding="utf-8")
-
-
-def _sections(held: str) -> dict[str, str]:
-    """Return the sections that a page holds, by case. What is before the first is let go."""
-    _, *parts = held.split(CASE_BEGIN)
-    found = {}
-    for part in parts:
-        case, _, text = part.partition(CASE_END)
-        found[case] = f"{CASE_BEGIN}{case}{CASE_END}{text}".strip()
-    return found
 
 
 def _section(case: str, held: Measured, run: str) -> Iterator[str]:
@@ -99,6 +98,8 @@ def _section(case: str, held: Measured, run: str) -> Iterator[str]:
     floors = dict.fromkeys(each.floor_name for each in held.figures if each.floor is not None)
     for told in (*(f"Floor: {name}." for name in floors), *_told(held), run):
         yield f"- {told}"
+    yield ""
+    yield SECTION_END
 
 
 def _told(held: Measured) -> Iterator[str]:

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 
 import pytest
-from tests.bench.load import Load, parsed, put, spelled
+from tests.bench.load import Load, parsed, percentile_99, put, spelled
+from tests.bench.over_http import last_percent
 
 LOAD = Load(
     port=1,
@@ -48,6 +49,13 @@ def test_request_is_filled_in_and_takes_worlds_in_turn():
 )
 def test_answer_is_read_when_all_of_it_is_there(held, answer):
     assert parsed(held) == answer
+
+
+@pytest.mark.parametrize("requests", [1, 4, 100, 101, 1_000])
+def test_a_percentile_that_is_the_slowest_request_is_called_that(requests):
+    ordered = list(range(requests))
+
+    assert last_percent(requests).startswith("slowest") is (percentile_99(ordered) == ordered[-1])
 
 
 async def _served(status: bytes) -> tuple[asyncio.Server, list[bytes]]:

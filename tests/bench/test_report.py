@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime
 
 import pytest
-from tests.bench.figures import Budget, Figure, Sample
+from tests.bench.figures import Budget, Figure, Sample, in_turn
 from tests.bench.machine_use import Use
 from tests.bench.report import BEGIN, END, spelled, write_docs
 from tests.bench.run import CASES, PEERS, Measured, chosen
@@ -41,6 +42,22 @@ def test_budget_is_judged_by_the_median(figure, is_met):
     assert figure.is_met is is_met
 
 
+def test_what_is_measured_first_in_one_round_is_measured_last_in_the_next():
+    order = []
+
+    def timed(name):
+        async def run():
+            order.append(name)
+            return float(len(order))
+
+        return run
+
+    ours, floor = asyncio.run(in_turn(3, timed("ours"), timed("floor"), warm_up=False))
+
+    assert order == ["ours", "floor", "floor", "ours", "ours", "floor"]
+    assert (ours.values, floor.values) == ((1.0, 4.0, 5.0), (2.0, 3.0, 6.0))
+
+
 def test_figure_without_a_budget_is_not_judged():
     assert Figure("it", "ms", Sample((1.0,))).is_met is None
 
@@ -54,7 +71,7 @@ def test_report_is_json():
 
 def test_page_keeps_what_stands_around_the_figures(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text(f"above\n{BEGIN}\nold figures\n{END}\nbelow\n", encoding="utf-8")
+    page.write_text(f"above\n{BEGIN}\n{END}\nbelow\n", encoding="utf-8")
 
     for _ in range(2):
         write_docs(
@@ -64,7 +81,6 @@ def test_page_keeps_what_stands_around_the_figures(tmp_path):
     text = page.read_text(encoding="utf-8")
     assert text.startswith(f"above\n{BEGIN}\n")
     assert text.endswith(f"{END}\nbelow\n")
-    assert "old figures" not in text
     assert (
         text.count("| ticks | ms | 40 | 30 … 50 | 10 | 4.00 [3.00 … 5.00] | ≤ 2 times | no |") == 1
     )
@@ -88,6 +104,26 @@ def test_page_keeps_the_sections_of_cases_that_were_not_measured(tmp_path):
         True,
         True,
     ]
+
+
+def test_page_keeps_text_between_its_markers_that_belongs_to_no_case(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"{BEGIN}\nwritten first\n{END}\n", encoding="utf-8")
+    kept = ("written first", "written later", "<!-- case: history -->\nwithout its end")
+
+    write_docs(page, {"month": Measured([SLOW])}, FACTS, command="first", at=AT)
+    written = page.read_text(encoding="utf-8").replace(
+        END, f"written later\n\n<!-- case: history -->\nwithout its end\n{END}"
+    )
+    page.write_text(written, encoding="utf-8")
+    for command in ("second", "third"):
+        cases = {"admission": Measured([FAST]), "month": Measured([SLOW])}
+        write_docs(page, cases, FACTS, command=command, at=AT)
+
+    text = page.read_text(encoding="utf-8")
+    assert [text.count(each) for each in kept] == [1, 1, 1]
+    assert [text.count(f"### {case}\n") for case in ("admission", "month")] == [1, 1]
+    assert [text.count(f"`{command}`") for command in ("first", "second", "third")] == [0, 0, 2]
 
 
 @pytest.mark.parametrize(("others_cpus", "is_told"), [(0.05, False), (1.5, True), (None, False)])
