@@ -17,10 +17,9 @@ BEGIN = "<!-- figures: written by python -m tests.bench --write-docs -->"
 END = "<!-- end of figures -->"
 CASE_BEGIN = "<!-- case: "
 CASE_END = " -->"
-SECTION_END = "<!-- end of case -->"
 SECTION = re.compile(
-    # Up to its own end: a section that lost it does not reach into the next.
-    rf"{CASE_BEGIN}(?P<case>[^>]*?){CASE_END}(?:(?!{CASE_BEGIN}).)*?{SECTION_END}",
+    # Up to the line that says by which run it was made; it does not reach into the next section.
+    rf"{CASE_BEGIN}(?P<case>[^>]*?){CASE_END}(?:(?!{CASE_BEGIN}).)*?\n- `[^\n]*`, [^\n]* UTC\. [^\n]*",
     re.DOTALL,
 )
 HEADINGS = ("figure", "unit", "median", "min … max", "floor", "ratio", "budget", "met")
@@ -98,8 +97,6 @@ def _section(case: str, held: Measured, run: str) -> Iterator[str]:
     floors = dict.fromkeys(each.floor_name for each in held.figures if each.floor is not None)
     for told in (*(f"Floor: {name}." for name in floors), *_told(held), run):
         yield f"- {told}"
-    yield ""
-    yield SECTION_END
 
 
 def _told(held: Measured) -> Iterator[str]:
