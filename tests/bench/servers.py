@@ -16,8 +16,8 @@ from typing import Any
 
 import httpx
 from tests.bench.apps import STILL
-from tests.bench.floors import listening
 from tests.bench.peers.install import from_npm
+from tests.support.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {
@@ -96,7 +96,7 @@ async def restate(directory: Path) -> AsyncIterator[Server]:
     async with contextlib.AsyncExitStack() as stack:
         served = started(("node", str(service)), until=PORT, log=place / "service.log")
         port = await stack.enter_async_context(served)
-        ingress, admin, node = _free_ports(3)
+        ingress, admin, node = free_ports(3)
         config = place / "restate.toml"
         config.write_text(
             f'disable-telemetry = true\nbase-dir = "{place}/data"\nbind-address = "127.0.0.1:{node}"\n'
@@ -166,14 +166,6 @@ async def _token(root: Path) -> str:
     told, _ = await process.communicate()
     token: str = json.loads(told)["token"]
     return token
-
-
-def _free_ports(count: int) -> list[int]:
-    held = [listening() for _ in range(count)]
-    ports: list[int] = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
-    return ports
 
 
 async def _registered(admin: int, port: int) -> None:

@@ -76,6 +76,9 @@ MALFORMED = {
     + b"Transfer-Encoding: xchunked\r\n\r\n{}",
 }
 
+INCOMPLETE = {"nothing", "half a line", "half of the headers", "headers without end"}
+"""To these no answer is right: more may come."""
+
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory) -> Iterator[Deployment]:
@@ -89,12 +92,23 @@ def running(tmp_path_factory) -> Iterator[Deployment]:
 
 @pytest.fixture(autouse=True)
 def _still_there_and_unchanged(running):
-    before = running.http.get("/v1/worlds").json()
+    before = world_ids(running)
     yield
     assert running.http.get("/healthz").status_code == 200
-    after = running.http.get("/v1/worlds").json()
-    assert "smuggled" not in {each["world_id"] for each in after["worlds"]}
-    assert len(after["worlds"]) >= len(before["worlds"])
+    after = world_ids(running)
+    assert "smuggled" not in after
+    assert before <= after
+
+
+def world_ids(running: Deployment) -> set[str]:
+    found: set[str] = set()
+    page = {"next": None}
+    while True:
+        query = {"next": page["next"]} if page["next"] else {}
+        page = running.http.get("/v1/worlds", params=query).json()
+        found |= {each["world_id"] for each in page["worlds"]}
+        if not page.get("next"):
+            return found
 
 
 def connected(running: Deployment) -> socket.socket:
@@ -113,6 +127,17 @@ def answered(opened: socket.socket) -> bytes:
     return b"".join(parts)
 
 
+def first_answered(opened: socket.socket) -> bytes:
+    """Read the head of one answer. Raises TimeoutError or ConnectionError if there is none."""
+    held = b""
+    while b"\r\n\r\n" not in held:
+        part = opened.recv(65_536)
+        if not part:
+            raise ConnectionError(f"expected an answer; found the end after {held!r}")
+        held += part
+    return held
+
+
 def statuses(answer: bytes) -> list[int]:
     return [int(each) for each in re.findall(rb"HTTP/1\.1 (\d{3}) ", answer)]
 
@@ -124,13 +149,14 @@ def token(running: Deployment) -> bytes:
 @pytest.mark.parametrize("what", MALFORMED)
 def test_what_is_no_request_is_refused_or_cut_off(running, what):
     with connected(running) as opened:
-        opened.settimeout(QUIET_SECONDS)
+        if what in INCOMPLETE:
+            opened.settimeout(QUIET_SECONDS)
         with contextlib.suppress(ConnectionError):  # it may have been enough of it before
             opened.sendall(MALFORMED[what])
 
-        found = statuses(answered(opened))
+        found = statuses(answered(opened) if what in INCOMPLETE else first_answered(opened))
 
-    assert all(status < 500 for status in found), found
+    assert found == [] if what in INCOMPLETE else 400 <= found[0] < 500, found
 
 
 def hidden(running: Deployment) -> bytes:
@@ -155,12 +181,11 @@ def test_no_request_is_smuggled_in_the_body_of_another(running, headers):
     body = b"0\r\n\r\n" + hidden(running)
     first = b"POST /v1/land HTTP/1.1\r\n" + HOST + headers % len(body) + b"\r\n"
     with connected(running) as opened:
-        opened.settimeout(QUIET_SECONDS)
         opened.sendall(first + body)
 
         found = statuses(answered(opened))
 
-    assert all(status in {400, 401} for status in found), found
+    assert found == [400], "one refusal, and the connection is closed"
 
 
 def test_requests_in_one_go_are_answered_in_their_order(running):
@@ -181,6 +206,7 @@ def test_half_a_body_does_nothing(running):
         with connected(running) as opened:
             opened.sendall(whole[:size])
             opened.shutdown(socket.SHUT_WR)
+            # Whoever hung up in the middle is owed no answer.
             assert statuses(answered(opened)) in ([], [400])
 
 
@@ -220,6 +246,7 @@ def test_body_of_an_endless_stream_is_refused_when_it_is_too_large(running):
             pass
         found = statuses(answered(opened))
 
+    # The answer may be lost where the connection is cut while more is sent.
     assert found in ([413], []), found
     assert sent < 64
 
@@ -233,8 +260,7 @@ def test_document_holds_over_http(running, name, mode):
         case.headers.pop("Authorization", None)
         headers = {"Authorization": running.http.headers["authorization"]}
         reply = case.call(base_url=str(running.http.base_url), headers=headers)
-        if reply.status_code != 404:
-            case.validate_response(reply, checks=CHECKS)
+        case.validate_response(reply, checks=CHECKS)
         assert reply.status_code < 500
 
     every()

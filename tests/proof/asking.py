@@ -7,6 +7,7 @@ import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ class Asking:
         async with httpx.AsyncClient(
             base_url=self.address, headers=headers, limits=limits, timeout=30, trust_env=False
         ) as http:
-            line = _Line(http, recorder)
+            line = Line(http, recorder)
             for world in WORLDS:
                 await line.create(world)
             unheard = iter(sorted(asked - heard))
@@ -75,7 +76,7 @@ class Asking:
         recorder.close()
 
     async def _call(
-        self, line: _Line, caller: int, unheard: Iterator[str], numbers: Iterator[int]
+        self, line: Line, caller: int, unheard: Iterator[str], numbers: Iterator[int]
     ) -> None:
         chance = random.Random(f"{self.seed} {caller}")
         for batch in unheard:
@@ -86,7 +87,7 @@ class Asking:
 
 
 @dataclass(frozen=True)
-class _Line:
+class Line:
     """One connection to whoever serves, written down."""
 
     http: httpx.AsyncClient
@@ -109,13 +110,18 @@ class _Line:
     async def _until_answered(
         self, what: str, asked: dict[str, Any], path: str, body: Any, told: Any
     ) -> None:
+        """Ask again while it is unknown, or not done. Raises Answered, written down, at a refusal."""
+        refusals: list[Answered] = []
         while True:
-            answer = await self.recorder.call(what, asked, self._posted(path, body), told)
+            posted = self._posted(path, body, refusals)
+            answer = await self.recorder.call(what, asked, posted, told)
+            if refusals:
+                raise refusals[0]
             if answer is not None:
                 return
             await asyncio.sleep(AGAIN_SECONDS)
 
-    async def _posted(self, path: str, body: Any) -> dict[str, Any]:
+    async def _posted(self, path: str, body: Any, refusals: list[Answered]) -> dict[str, Any]:
         try:
             reply = await self.http.post(path, json=body)
         except httpx.ConnectError as error:
@@ -127,7 +133,12 @@ class _Line:
             return found
         kinds = {kind.code: kind for kind in (OutcomeUnknown, StoreUnavailable, Contended)}
         kind = kinds.get(found["code"])
-        raise Answered(found) if kind is None else kind(expected="an answer", found=found["detail"])
+        if kind is not None:
+            raise kind(expected="an answer", found=found["detail"])
+        refused = Answered(found)
+        if reply.is_client_error and reply.status_code != HTTPStatus.TOO_MANY_REQUESTS:
+            refusals.append(refused)
+        raise refused
 
 
 def size_of(number: int) -> int:

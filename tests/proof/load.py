@@ -21,6 +21,7 @@ from tests.emulator.deployment import key_of
 from tests.proof.asking import Asking
 from tests.proof.deaths import forked
 from tests.proof.working import landing, serving, settled, ticking
+from tests.support.ports import free_port
 
 SECONDS_MAX = 300
 """Longer than anything here takes, also on a machine that is busy with other things."""
@@ -126,13 +127,6 @@ def crew() -> Iterator[_Crew]:
             yield found
         finally:
             found.kill_all()
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on right now."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-    return port
 
 
 def loaded(directory: Path, load: Load, say: Callable[[str], None] = lambda _: None) -> Killed:

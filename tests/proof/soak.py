@@ -182,7 +182,7 @@ def _records(database: Path) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Soak and report. Ends with 1 if anything was lost, refused or grew."""
+    """Soak and report. Ends with 1 if anything was lost, refused or grew; with 2 if it was too short."""
     given = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(given)
     at = datetime.now(UTC)
@@ -192,7 +192,11 @@ def main(arguments: list[str] | None = None) -> int:
         limit: dict[str, Any] = {"seconds": 60 * options.minutes}
         if options.operations is not None:
             limit = {"rounds": max(1, options.operations // (LANES * REQUESTS_A_ROUND))}
-        found = soaked(Path(directory), **limit)
+        try:
+            found = soaked(Path(directory), **limit)
+        except soak_report.TooShort as short:
+            sys.stderr.write(f"{short}\n")
+            return 2
     sys.stdout.write("\n".join([*soak_report.lines(found), soak_report.told(found), ""]))
     if options.json is not None:
         values = soak_report.spelled(found, facts, command=command, at=at)

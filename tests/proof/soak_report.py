@@ -14,12 +14,22 @@ END = "<!-- end of soak -->"
 
 MEGABYTE = 1_000_000
 
+MOMENTS_MIN = 3
+"""One in each third: of fewer nothing can be said about growth."""
+
 TIMES_MAX = 1.2
-"""How much larger the last third may be than the middle one. A leak that doubles what the server
-gains by its load in the time of one third is seen; noise of the allocator is not."""
+"""How much more each tick may leave behind in the last third than in the middle one. In a short
+run also how much larger the server may be."""
 
 MEMORY_MARGIN_BYTES = 16 * MEGABYTE
-"""Beside that: Arrow's pool and Python's arenas are given back in pieces of several megabytes."""
+"""By which the last third may be larger: Arrow's pool and Python's arenas are given back in pieces
+of several megabytes."""
+
+LONG_SECONDS = 600
+"""From here on memory must be flat: shorter runs are still filling what is reused."""
+
+MEMORY_SLOPE_BYTES = MEGABYTE
+"""Bytes a minute by which memory may grow over the last two thirds of a long run."""
 
 FILES_MARGIN = 0.5
 """Files for each tick beside that: a landing falls into one third or the next."""
@@ -48,6 +58,10 @@ class Moment:
     records: int
 
 
+class TooShort(Exception):
+    """A run of which nothing can be said, because it was over too soon."""
+
+
 @dataclass(frozen=True)
 class Soaked:
     """Everything that a run has found."""
@@ -59,6 +73,13 @@ class Soaked:
     lost: Sequence[str]
     segments_max: int
     """How many segments there may be at any time: a world keeps those since its last checkpoint."""
+
+    def __post_init__(self) -> None:
+        if len(self.moments) < MOMENTS_MIN:
+            raise TooShort(
+                f"Expected at least {MOMENTS_MIN} looks at the server; found {len(self.moments)}."
+                " Soak for longer, or for more operations."
+            )
 
     def thirds(self) -> tuple[Sequence[Moment], Sequence[Moment]]:
         """Return the moments of the middle third and of the last: the first warms up."""
@@ -74,18 +95,29 @@ class Soaked:
         ticks = third[-1].ticks - before.ticks
         return (getattr(third[-1], name) - getattr(before, name)) / max(1, ticks)
 
+    def memory_slope(self) -> float:
+        """Return the bytes a minute by which memory grew in the last two thirds, by least squares."""
+        middle, last = self.thirds()
+        held = [*middle, *last]
+        minutes = [each.seconds / 60 for each in held]
+        return statistics.linear_regression(minutes, [each.rss_bytes for each in held]).slope
+
     def faults(self) -> list[str]:
         """Return what a soak must not show; nothing here is a matter of speed."""
         found = [*self.unexpected, *self.lost]
         middle, last = self.thirds()
+        is_long = self.moments[-1].seconds >= LONG_SECONDS
         for name, margin in (
             ("rss_bytes", MEMORY_MARGIN_BYTES),
             ("descriptors", DESCRIPTORS_MARGIN),
             ("threads", 4),
         ):
             was, now = self.median(name, middle), self.median(name, last)
-            if now > TIMES_MAX * was + margin:
+            if now > (1 if is_long else TIMES_MAX) * was + margin:
                 found.append(f"{name} grew from {was:,.0f} to {now:,.0f}")
+        slope = self.memory_slope()
+        if is_long and slope > MEMORY_SLOPE_BYTES:
+            found.append(f"rss_bytes grew by {slope:,.0f} a minute")
         most = max(each.segments for each in self.moments)
         if most > self.segments_max:
             found.append(f"segments: {most}, though {self.segments_max} are enough")

@@ -8,7 +8,16 @@ from datetime import UTC, datetime
 
 import pytest
 from tests.proof.soak import main, soaked
-from tests.proof.soak_report import BEGIN, END, MEGABYTE, Moment, Soaked, spelled, write_docs
+from tests.proof.soak_report import (
+    BEGIN,
+    END,
+    MEGABYTE,
+    Moment,
+    Soaked,
+    TooShort,
+    spelled,
+    write_docs,
+)
 
 pytestmark = pytest.mark.proof
 
@@ -44,7 +53,7 @@ def test_what_was_acknowledged_is_settled_and_landed_and_nothing_is_left_open(tm
     # Admissions, their resending, a cancellation, a tick with its fence, landing and trim.
     assert last.syncs - first.syncs <= 16 * ticks
     assert last.files - first.files <= 4 * ticks
-    assert last.segments <= found.segments_max
+    assert last.segments <= last.ticks, "one a tick at most, until the first checkpoint"
     assert last.descriptors <= first.descriptors + 20
 
 
@@ -69,6 +78,34 @@ def test_whatever_grows_is_told(name):
     (fault,) = replace(SOUND, moments=growing).faults()
 
     assert name in fault
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "seconds", "faults"),
+    [
+        (5, 1, []),  # a short run may be filling what is reused
+        (5, 60, ["rss_bytes grew from", "rss_bytes grew by 5,000,000 a minute"]),
+        (2, 60, ["rss_bytes grew by 2,000,000 a minute"]),
+        (1, 60, []),
+    ],
+)
+def test_memory_that_grows_evenly_is_told_of_a_long_run(megabytes, seconds, faults):
+    growing = [
+        replace(
+            each, seconds=seconds * each.seconds, rss_bytes=(200 + megabytes * number) * MEGABYTE
+        )
+        for number, each in enumerate(FLAT)
+    ]
+
+    found = replace(SOUND, moments=growing).faults()
+
+    assert len(found) == len(faults)
+    assert all(told.startswith(begins) for told, begins in zip(found, faults, strict=True)), found
+
+
+def test_a_run_that_is_too_short_to_show_growth_is_refused():
+    with pytest.raises(TooShort, match="at least 3 looks at the server; found 2"):
+        replace(SOUND, moments=FLAT[:2])
 
 
 def test_whatever_is_lost_or_refused_is_told():

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from tests.simulator.mutations import report
+from tests.simulator.mutations import report, run
 from tests.simulator.mutations.__main__ import main
 from tests.simulator.mutations.every import MUTATIONS
 from tests.simulator.mutations.mutation import SHARED, Broken, Edit, Mutation, Unfit
 from tests.simulator.mutations.proofs import Simulated, Suite
-from tests.simulator.mutations.run import trials
+from tests.simulator.mutations.run import trials, tried
 
 pytestmark = pytest.mark.proof
 
@@ -135,6 +135,23 @@ def test_a_proof_that_fails_without_a_mutation_proves_nothing() -> None:
 
     assert trial.verdict == "the proof fails without the mutation, too"
     assert not trial.is_caught
+
+
+def test_a_proof_that_does_not_end_is_killed_with_all_that_it_began(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Endless(Asked):
+        def command(self, shared: Path) -> list[str]:
+            return ["sh", "-c", f"sleep 600 & echo $! > {tmp_path}/begun; wait"]
+
+    monkeypatch.setattr(run, "SECONDS_MAX", 1.0)
+
+    found = tried(Endless(), SHARED)
+
+    assert found.code is None
+    begun = Path("/proc") / (tmp_path / "begun").read_text("utf-8").strip() / "stat"
+    # Dead, or nobody's child any more who waits to be taken away.
+    assert not begun.exists() or begun.read_text("utf-8").rpartition(") ")[2][0] == "Z"
 
 
 def test_a_mutation_whose_text_has_changed_is_named() -> None:

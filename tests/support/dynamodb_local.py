@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.ministack import free_port
+from tests.support.ports import free_port
 
 VARIABLE = "PERDURE_DYNAMODB_LOCAL"
 ABSENT = f"{VARIABLE} is not set: the path of a DynamoDB Local of yours, its jar or the directory"

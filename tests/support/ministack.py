@@ -10,13 +10,14 @@ import os
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+
+from tests.support.ports import free_port
 
 REQUIREMENT = "ministack[full]==1.5.33"
 MEMORY_BYTES_MAX = 6 * 2**30
@@ -99,14 +100,6 @@ def _install(python: Path) -> list[str]:
     if uv is not None:
         return [uv, "pip", "install", "--quiet", "--python", str(python), REQUIREMENT]
     return [str(python), "-m", "pip", "install", "--quiet", REQUIREMENT]
-
-
-def free_port() -> int:
-    """Return a port of this machine that nobody uses right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _in_child() -> None:

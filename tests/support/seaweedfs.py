@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from tests.support.ministack import ROOT
+from tests.support.ports import free_ports
 
 PROGRAM = ROOT / ".venv-seaweedfs" / "bin" / "weed"
 START_SECONDS_MAX = 60
@@ -38,7 +38,7 @@ class SeaweedFS:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._ports = dict(zip(PORTS, _free_ports(len(PORTS)), strict=True))
+        self._ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         self._server: subprocess.Popen[bytes] | None = None
 
     @property
@@ -117,15 +117,3 @@ class SeaweedFS:
         finally:
             client.close()
         raise AssertionError(f"SeaweedFS did not start: {self._log.read_text()[-2_000:]}")
-
-
-def _free_ports(number: int) -> list[int]:
-    """Return ports that nobody uses right now; all at once, so that none comes twice."""
-    probes = [socket.socket() for _ in range(number)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -19,6 +21,10 @@ SECONDS_MAX: Final = 1_800.0
 """No proof takes so long; one that does has found nothing."""
 
 OUTPUT_CHARACTERS: Final = 1_500
+
+
+_running: set[subprocess.Popen[str]] = set()
+"""Proofs of this process: whoever stops it stops them too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,13 @@ def trials(mutations: Sequence[Mutation], *, jobs: int = 1) -> Iterator[Trial]:
     with tempfile.TemporaryDirectory(prefix="mutations-") as kept, ThreadPoolExecutor(jobs) as pool:
         as_it_is = copied(Path(kept))
         controls: dict[Proof, Tried] = {}
-        yield from pool.map(partial(_trial, as_it_is, controls), mutations)
+        try:
+            yield from pool.map(partial(_trial, as_it_is, controls), mutations)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in list(_running):
+                _kill(process)
+            raise
 
 
 def _trial(as_it_is: Path, controls: dict[Proof, Tried], mutation: Mutation) -> Trial:
@@ -89,20 +101,30 @@ def tried(proof: Proof, shared: Path) -> Tried:
     """Run a proof on the code below ``shared``."""
     paths = (shared, ROOT / "emulator", ROOT)
     begun = time.monotonic()
-    try:
-        run = subprocess.run(
-            proof.command(shared),
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=SECONDS_MAX,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return Tried(None, None, time.monotonic() - begun, "")
-    broken = proof.broken(run.returncode, run.stdout)
-    output = run.stdout[-OUTPUT_CHARACTERS:]
-    return Tried(run.returncode, broken, time.monotonic() - begun, output)
+    with subprocess.Popen(
+        proof.command(shared),
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        _running.add(process)
+        try:
+            output, _ = process.communicate(timeout=SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            return Tried(None, None, time.monotonic() - begun, "")
+        finally:
+            _kill(process)
+            _running.discard(process)
+    broken = proof.broken(process.returncode, output)
+    seconds = time.monotonic() - begun
+    return Tried(process.returncode, broken, seconds, output[-OUTPUT_CHARACTERS:])
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """Kill a proof with whatever it has begun; its group is its own, and outlives it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
