@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.simulator.commanding import contents
-from tests.simulator.reading import read_once
+from tests.simulator.reading import history_read, read_once
 from tests.simulator.stage import Intention, Process
 
 from perdure.kernel.errors import OutcomeUnknown, PerdureError, Refused
@@ -51,6 +51,7 @@ async def sent(me: Process, intention: Intention) -> bool:
     except PerdureError as error:
         me.met(f"admission: {error.code}")
         me.note("is told of {}: {}", batch, error)
+        me.check("admission", error, world)
         if isinstance(error, Refused):
             stage.told.refused(world, batch, intention.contents, error.code)
         elif not isinstance(error, OutcomeUnknown):
@@ -69,19 +70,28 @@ async def sent(me: Process, intention: Intention) -> bool:
 
 
 async def _cancels(me: Process, intention: Intention) -> None:
-    index = int(me.stage.chance.random() * len(intention.contents))
-    command = intention.contents[index].get("command_id") or f"{intention.batch}.{index}"
+    stage, world = me.stage, intention.world
+    index = int(stage.chance.random() * len(intention.contents))
+    command = own_name(me, intention, index)
+    was_told = stage.told.knows(world, command)
     try:
-        await me.worlds.cancel(intention.world, command)
+        await me.worlds.cancel(world, command)
     except PerdureError as error:
         me.met(f"cancel: {error.code}")
         me.note("is told of cancelling {}: {}", command, error)
-        if isinstance(error, Refused):
-            me.stage.told.cancelled(intention.world, command, error.code)
+        me.check("cancel", error, world)
+        stage.told.cancelled(world, command, error.code, was_told=was_told)
         return
     me.met("cancel: cancelled")
     me.note("is told that {} is cancelled", command)
-    me.stage.told.cancelled(intention.world, command, None)
+    stage.told.cancelled(world, command, None, was_told=was_told)
+
+
+def own_name(me: Process, intention: Intention, index: int) -> str:
+    """Name a command by its place in the batch, or by its own id if it has one."""
+    place = f"{intention.batch}.{index}"
+    own: str = intention.contents[index].get("command_id", place)
+    return own if me.stage.chance.random() < 0.5 else place
 
 
 async def _cancels_all(me: Process) -> None:
@@ -93,6 +103,7 @@ async def _cancels_all(me: Process) -> None:
     except PerdureError as error:
         me.met(f"cancel all: {error.code}")
         me.note("is told of {}: {}", request, error)
+        me.check("cancel all", error, world)
         return
     me.met("cancel all: done")
     me.note("is told that {} is done", request)
@@ -124,6 +135,7 @@ async def forker(me: Process) -> None:
         except PerdureError as error:
             me.met(f"fork: {error.code}")
             me.note("is told of fork {}: {}", child, error)
+            me.check("fork", error, source, child)
             continue
         me.met("fork: done")
         me.note("is told that {} is a fork of {}", child, source)
@@ -146,6 +158,7 @@ async def destroyed(me: Process, world: str) -> None:
     except PerdureError as error:
         me.met(f"destroy: {error.code}")
         me.note("is told of destroying {}: {}", world, error)
+        me.check("destroy", error, world)
         return
     me.met("destroy: done")
     me.note("is told that {} is destroyed", world)
@@ -153,7 +166,11 @@ async def destroyed(me: Process, world: str) -> None:
 
 
 async def reader(me: Process) -> None:
-    """Read ticks that were published: they never change."""
+    """Read ticks that were published, and what happened to a command: neither ever changes."""
     stage = me.stage
     while await me.rested(3.0):
-        await read_once(me, stage.pick(sorted(stage.entities)))
+        if stage.notebook and stage.chance.random() < 0.15:
+            intention = stage.pick(stage.notebook)
+            await history_read(me, intention.world, own_name(me, intention, 0))
+        else:
+            await read_once(me, stage.pick(sorted(stage.entities)))

@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable
 
 from tests.simulator.clients import destroyed, sent
 from tests.simulator.keepers import landed, projected
-from tests.simulator.reading import read_once
+from tests.simulator.reading import history_read, read_once
 from tests.simulator.records import Violation, decoded, expect
 from tests.simulator.stage import Process
 from tests.simulator.world import WorldTruth
+from tests.simulator.writers import EVERY_MS, dispatched, served
 
 from perdure.kernel.errors import PerdureError
 from perdure.kernel.ids import Instant
@@ -35,6 +36,10 @@ async def closer(me: Process) -> None:
             await _until(me, f"{world.world} is destroyed", lambda: _ended(me, world))  # noqa: B023
     # By then every hint is due, also one that was written by a clock ahead of time.
     await me.means.pause(120.0 + stage.weather.skew_ms / 1_000)
+    stage.queue.clear()  # what is due must be found again, whatever was told of it
+    for world in list(stage.truth.worlds.values()):
+        if EVERY_MS.get(world.world) is not None and world.status == "active":
+            await _until(me, f"{world.world} ticks by itself", _dispatched(me, writer, world))
     for what, keep in (("landed", landed), ("projected", projected)):
         await _until(me, f"all is {what}", lambda: _nothing_left(me, keep))  # noqa: B023
     stage.landed.check_whole()
@@ -69,7 +74,7 @@ async def _settled(me: Process, writer: Ticker, world: WorldTruth) -> None:
         except PerdureError as error:
             me.met(f"closing run: {error.code}")
             me.note("is told of its run in {}: {}", world.world, error)
-            me.check(error)
+            me.check("closing run", error, world.world)
         return world.status != "active" or not held
 
     for _ in range(limit - world.published + 1):
@@ -87,6 +92,21 @@ def _progress(
     return progressed
 
 
+def _dispatched(me: Process, writer: Ticker, world: WorldTruth) -> Callable[[], Awaitable[bool]]:
+    """Look for what is due and serve what is found, until a world has gained a tick by that."""
+    before = world.published
+
+    async def has_ticked() -> bool:
+        await dispatched(me)
+        for message in list(me.stage.queue):
+            await served(me, writer, message)
+        if world.published > before:
+            me.met("closing: a schedule is served")
+        return world.published > before
+
+    return has_ticked
+
+
 async def _have_left(me: Process) -> bool:
     others = (each for each in me.stage.processes if each is not me)
     return all(each.has_left for each in others)
@@ -102,10 +122,13 @@ async def _nothing_left(me: Process, keep: Callable[[Process], Awaitable[bool | 
 
 
 async def _read(me: Process, world: WorldTruth) -> None:
-    """Read a few ticks and the whole log."""
+    """Read a few ticks, what happened to a few commands, and the whole log."""
     for tick in sorted({world.published, world.begins, world.published // 2}):
         if 0 <= tick <= world.published:
             await _until(me, "a tick is read", lambda: read_once(me, world.world, tick))  # noqa: B023
+    for command in sorted(world.ledger.receipts)[:: max(1, len(world.ledger.receipts) // 4)]:
+        read = lambda: history_read(me, world.world, command, whole=True)  # noqa: B023, E731
+        await _until(me, "a history is read", read)
     log = await me.worlds.log(world.world, 0, 1_000)
     found = [(each.seq, each.kind, each.facts) for each in log]
     wanted = [(seq, each["kind"], each["facts"]) for seq, each in sorted(world.entries.items())]

@@ -23,6 +23,9 @@ class Command:
     reserved: int | None
     """The id that was reserved for a spawn."""
 
+    place: str
+    """The name that its batch gives it, whatever its own is."""
+
     @property
     def attempts_max(self) -> int:
         return int(self.content.get("max_attempts") or 3)
@@ -75,6 +78,9 @@ class Ledger:
     sendings: Counter[str] = field(default_factory=Counter)
     """How often each batch was sent."""
 
+    told: set[int] = field(default_factory=set)
+    """Sequences of which somebody was told that they are admitted."""
+
     denied: set[str] = field(default_factory=set)
     """Batches that were sent once, and told not to be admitted."""
 
@@ -116,10 +122,18 @@ class Ledger:
     def _take(
         self, batch_id: str, index: int, sequence: int, content: Json, reserved: int | None
     ) -> None:
-        command_id = content.get("command_id") or f"{batch_id}.{index}"
+        place = f"{batch_id}.{index}"
+        command_id = content.get("command_id") or place
         expect(command_id not in self.receipts, "I7", "command {} admitted twice", command_id)
         subject = content["entity_id"] if reserved is None else reserved
-        self.commands[sequence] = Command(sequence, command_id, content, subject, reserved)
+        self.commands[sequence] = Command(sequence, command_id, content, subject, reserved, place)
+
+    def sequence_of(self, name: str) -> int | None:
+        """Find a command by its id or its place: an own one before those of ancestors."""
+        found = (
+            each for each, held in self.commands.items() if name in (held.command_id, held.place)
+        )
+        return max(found, default=None)
 
     def cancel(self, sequence: int) -> None:
         """One command is cancelled."""

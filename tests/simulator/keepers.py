@@ -54,7 +54,7 @@ async def landed(me: Process) -> bool | None:
     except PerdureError as error:
         _told(me, "landing", error)
         return None
-    _check(me, done.failed)
+    _check(me, "landing", done.failed)
     me.met("landing: rows" if done.rows else "landing: nothing")
     me.note("has landed {} rows", done.rows)
     return bool(worlds or done.rows)
@@ -78,7 +78,7 @@ async def projected(me: Process) -> bool | None:
     except PerdureError as error:
         _told(me, "projection", error)
         return None
-    _check(me, done.failed)
+    _check(me, "projection", done.failed)
     me.met("projection: events" if done.events else "projection: nothing")
     me.note("has projected {} events", done.events)
     return bool(worlds or done.events)
@@ -105,9 +105,9 @@ async def trimmed(me: Process) -> None:
 def _told(me: Process, what: str, error: PerdureError) -> None:
     me.met(f"{what}: {error.code}")
     me.note("is told of its {}: {}", what, error)
-    me.check(error)
+    me.check(what, error)
 
 
-def _check(me: Process, failed: Sequence[tuple[WorldId, Corrupt]]) -> None:
-    for _, error in failed:
-        me.check(error)
+def _check(me: Process, what: str, failed: Sequence[tuple[WorldId, Corrupt]]) -> None:
+    for world, error in failed:
+        me.check(what, error, world)

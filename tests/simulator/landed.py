@@ -13,6 +13,8 @@ from tests.simulator.world import WorldTruth
 
 AUDIT = "audit"
 
+TOLD = ("kind", "sequence", "command_id", "entity_id", "tick", "code")
+
 Told = tuple[str, int | None, str | None, int | None, int | None, str | None]
 """Kind, sequence, command id, entity id, tick and code of an event."""
 
@@ -64,8 +66,7 @@ class Landed:
         self.ids.add(row["event_id"])
         wanted = self.expected(self._world(row["world_id"]), row["seq"])
         expect(row["index"] < len(wanted), "I4", "event {} of {}", place, wanted)
-        names = ("kind", "sequence", "command_id", "entity_id", "tick", "code")
-        found = tuple(row[name] for name in names)
+        found = tuple(row[name] for name in TOLD)
         expect(found == wanted[row["index"]], "I4", "event {}: {}", found, wanted[row["index"]])
         self.truth.outcomes["events"] += 1
 

@@ -12,16 +12,15 @@ from tests.simulator.faults import Weather
 from tests.simulator.harbour import Mood
 from tests.simulator.keepers import lander, projector, trimmer
 from tests.simulator.records import Violation, expect
-from tests.simulator.stage import Process, Role, Stage
+from tests.simulator.stage import Process, Role, Stage, lost
 from tests.simulator.tight import tight_limits
-from tests.simulator.writers import dispatcher, ticker
+from tests.simulator.writers import EVERY_MS, dispatcher, ticker
 
 from perdure.kernel.errors import PerdureError
 
 STEPS_OF_A_STORM = 4_000
 STEPS_OF_A_CALM = 20_000
-WORLDS = ("w1", "w2", "w3")
-EVERY_MS = {"w1": None, "w2": 1_500, "w3": None}
+WORLDS = tuple(EVERY_MS)
 
 
 ROLES: Mapping[str, Role] = {
@@ -169,6 +168,8 @@ def play(seed: int, mix: str = "everyday") -> Played:
             _played(stage, chosen)
     except Violation as violation:
         stage.violation = violation
+    except Exception as error:  # noqa: BLE001  # whatever it is, it comes with its seed
+        stage.violation = stage.violation or lost(stage.trace, error)
     finally:
         Mood.current = None
         stage.loop.bury([*stage.lives, *stage.graves])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
+from tests.simulator.landed import TOLD
 from tests.simulator.records import expect
 from tests.simulator.rows import Row, State, rows_of
 from tests.simulator.stage import Process
@@ -12,6 +13,8 @@ from tests.simulator.world import WorldTruth
 
 from perdure.kernel.errors import PerdureError
 from perdure.kernel.ids import Tick, WorldId
+from perdure.lake.audit import EventFilter
+from perdure.runtime.history import History, HistoryAsked
 
 ASKED = (("Place",), ("Speed",), ("Place", "Speed"), ("Tag",), ("Fickle",), ("Place", "Tag"))
 
@@ -36,8 +39,7 @@ async def read_once(me: Process, world: str, tick: int | None = None) -> bool:
     except PerdureError as error:
         me.met(f"read: {error.code}")
         me.note("is told of its question to {}: {}", world, error)
-        me.check(error)
-        expect(error.code != "not_published", "I3", "{} of {}: {}", wanted, world, error)
+        me.check("read", error, world)
         return False
     me.met("read: state" if not isinstance(wanted, range) else "read: range")
     me.note("has read {} rows of {} at {}", table.num_rows, world, wanted)
@@ -46,6 +48,37 @@ async def read_once(me: Process, world: str, tick: int | None = None) -> bool:
         _compare_range(stage.truth.tables, truth, names, wanted, table)
     else:
         _compare(truth, names, wanted, before, table)
+    return True
+
+
+async def history_read(me: Process, world: str, command: str, *, whole: bool = False) -> bool:
+    """Ask what happened to a command; say whether it was answered. ``whole`` wants all there is."""
+    stage = me.stage
+    truth = stage.truth.named(world)
+    assert truth is not None, "it was created"
+    history = History(me.authority, me.lake, stage.storage)
+    asked = HistoryAsked(wanted=EventFilter(command_id=command))
+    try:
+        page = await history.read(world, asked)
+    except PerdureError as error:
+        me.met(f"history: {error.code}")
+        me.note("is told of the history of {} in {}: {}", command, world, error)
+        me.check("history", error, world)
+        return False
+    me.met("history: events" if page.events else "history: nothing")
+    me.note("has read {} events of {} in {}", len(page.events), command, world)
+    expect(
+        page.through_seq == truth.seq or not whole, "I4", "{} ends at {}", world, page.through_seq
+    )
+    found = [tuple(each[name] for name in ("seq", "index", *TOLD)) for each in page.events]
+    wanted = [
+        (seq, index, *event)
+        for seq in sorted(truth.entries)
+        if seq <= page.through_seq
+        for index, event in enumerate(stage.landed.expected(truth, seq))
+        if event[2] == command
+    ]
+    expect(found == wanted, "I4", "history of {}: {}, expected {}", command, found, wanted)
     return True
 
 

@@ -30,15 +30,7 @@ from tests.simulator.wire import TABLE, Region, SimulatedClient
 from perdure.authority.dynamodb import DynamoStore
 from perdure.authority.engine import Authority
 from perdure.authority.store import Store
-from perdure.kernel.errors import (
-    Conflict,
-    Corrupt,
-    Invalid,
-    NewerSchema,
-    PerdureError,
-    SchemaMismatch,
-    StoreRefused,
-)
+from perdure.kernel.errors import PerdureError
 from perdure.kernel.ids import Holder, Instant, RunId, StorageId, Token
 from perdure.kernel.places import WorldRef
 from perdure.lake.iceberg import Lake
@@ -52,9 +44,6 @@ FREEZES_SECONDS = (1.0, 5.0, 60.0, 600.0)
 START_MS = 1_800_000_000_000
 LEASE_MS_LEAST = 100
 STORAGE = StorageId("storage")
-
-_NEVER = (Conflict, Corrupt, Invalid, NewerSchema, SchemaMismatch, StoreRefused)
-"""Errors that no fault of a play is a reason for."""
 
 StoreKind = Literal["plain", "dynamodb"]
 
@@ -148,10 +137,9 @@ class Process:
         most = self.stage.pick((2_000, 10_000, 60_000))
         return max(LEASE_MS_LEAST, int(most * min(1.0, self.stage.faults.pace)))
 
-    def check(self, error: PerdureError) -> None:
-        """Hold an error to be one that faults of the weather can lead to."""
-        never = isinstance(error, _NEVER)
-        expect(not never, "I3", "{} is told {}: {}", self.life.mark, error.code, error)
+    def check(self, call: str, error: PerdureError, *worlds: str) -> None:
+        """Hold an error to be one that the call can have, and not to lie about its worlds."""
+        self.stage.told.error(call, error.code, *worlds)
 
     def ref(self, world: str) -> WorldRef:
         return WorldRef(STORAGE, world)  # type: ignore[arg-type]
@@ -199,6 +187,12 @@ class Process:
         return CheckedTicker(
             self.stage.truth, self.means, holder, lease_ms=lease_ms, on_failure=on_failure
         )
+
+
+def lost(trace: Trace, error: Exception) -> Violation:
+    """Return the violation for an error of the model itself, and tell where it came from."""
+    trace.tell("the model", "ends in {}", "".join(traceback.format_exception(error)))
+    return Violation("the model", f"{type(error).__name__}: {error}")
 
 
 @dataclass(eq=False)
@@ -249,14 +243,26 @@ class Stage:
         self.truth.clock = self._clock
         self.told = Told(self.truth)
         self.landed = Landed(self.truth)
-        self.warehouse = Warehouse(self.landed.appended)
+        self.warehouse = Warehouse(self._modelled(self.landed.appended))
         self.region = Region(self.disk)
-        self.disk.watch = self.truth.commit
+        self.disk.watch = self._modelled(self.truth.commit)
         self.loop.before_step = self._upset
         self.mood = Mood(self._killed, self.chance)
         self._runs = itertools.count(1)
         self._next_upset = -1
         self.faults.calm()
+
+    def _modelled(self, learn: Callable[..., None]) -> Callable[..., None]:
+        """Let what the model cannot follow be a violation, not an error of the store."""
+
+        def told(*what: Any) -> None:
+            try:
+                learn(*what)
+            except Exception as error:
+                self.violation = lost(self.trace, error)
+                raise self.violation from error
+
+        return told
 
     @property
     def storage(self) -> StorageId:

@@ -13,6 +13,7 @@ from tests.simulator import truth
 from tests.simulator.__main__ import main
 from tests.simulator.play import MIXES, play
 from tests.simulator.rows import Births, State
+from tests.simulator.stage import Stage
 from tests.simulator.summary import played
 
 pytestmark = pytest.mark.proof
@@ -32,7 +33,7 @@ MET: Mapping[str, frozenset[str]] = {
         "append failed", "append late", "append without an answer", "append answered as conflict",
         "busy", "conflict", "keys unprocessed", "page boundary", "no answer to a load",
         "message late", "schedule fired twice", "closing", "destroyed", "forked", "rows landed",
-        "events", "read: state", "read: range", "admission: replayed", "admission: conflict",
+        "events", "history: events", "closing: a schedule is served", "read: state", "read: range", "admission: replayed", "admission: conflict",
     }),
     "storms": frozenset({
         "late", "lost after", "lost before", "twice", "wire: 500", "wire: in progress",
@@ -112,6 +113,38 @@ def test_what_a_model_would_not_do_is_told_with_the_command_that_plays_it_again(
 
     assert (code, again) == (1, 1)
     assert capsys.readouterr().out.splitlines()[0] == said.splitlines()[0]
+
+
+def test_what_a_model_cannot_follow_is_told_with_its_seed_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def at_a_loss(state: State, tick: int) -> Births:
+        raise LookupError("no such thing")
+
+    monkeypatch.setattr(truth, "processed", at_a_loss)
+
+    code = main(["--seeds", "1", "--mix", "races"])
+
+    assert code == 1
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "seed 0: the model: LookupError: no such thing",
+        "replay: python -m tests.simulator --replay 0 --mix races",
+    ]
+
+
+def test_an_error_outside_of_every_process_is_told_with_its_seed_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def failed(stage: Stage) -> None:
+        raise LookupError("no such thing")
+
+    monkeypatch.setattr(Stage, "calm", failed)
+
+    played = play(0)
+
+    assert played.violation is not None
+    assert played.violation.invariant == "the model"
+    assert "ends in Traceback" in played.trace()
 
 
 def test_a_seed_is_always_the_same_play() -> None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.simulator.records import Json, Violation, expect
+from tests.simulator.answers import CODES, ENDS
+from tests.simulator.records import Json, expect
 from tests.simulator.truth import Truth, WorldTruth
 
 from perdure.kernel.admit import Receipt
-
-FOR_EVER = ("conflict", "world_closing", "world_destroyed")
-"""Refusals of an admission that no later moment takes back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +17,15 @@ class Told:
     """Compares answers with the truth. Raises Violation."""
 
     truth: Truth
+
+    def error(self, call: str, code: str, *worlds: str) -> None:
+        """A call was answered with an error: one that it can have, and an end only if there is one."""
+        expect(code in CODES[call], "I7", "{} of {} is told {}", call, worlds, code)
+        if code in ENDS:
+            found = [each.status for each in map(self.truth.named, worlds) if each is not None]
+            wanted = ("destroyed",) if code == "world_destroyed" else ("closing", "destroyed")
+            held = any(status in wanted for status in found)
+            expect(held, "I5", "{} of {} is told {}, true is {}", call, worlds, code, found)
 
     def receipts(
         self, world: str, batch: str, contents: Sequence[Json], receipts: Sequence[Receipt]
@@ -43,6 +50,7 @@ class Told:
             expect(
                 held == content, "I7", "{} was admitted as {}, not {}", command_id, held, content
             )
+            ledger.told.add(wanted[1])
 
     def sending(self, world: str, batch: str) -> int:
         """A batch is about to be sent; return how often it was before."""
@@ -61,33 +69,43 @@ class Told:
 
     def refused(self, world: str, batch: str, contents: Sequence[Json], code: str) -> None:
         """A batch was said not to be admitted, for ever."""
-        if code not in FOR_EVER:
+        own = [each["command_id"] for each in contents if "command_id" in each]
+        if code == "invalid_batch":
+            expect(len(set(own)) < len(own), "I7", "{} is {}, but repeats no id", batch, code)
             return
         held = self._world(world).ledger.batches.get(batch)
-        if held is not None and code != "conflict":
-            raise Violation("I7", f"{batch} is refused with {code}, but it was admitted")
-        if held is not None:
+        if code != "conflict":
+            expect(held is None, "I7", "{} is told {}, but it was admitted", batch, code)
+        elif held is not None:
             same = held.contents == list(contents)
             expect(not same, "I7", "{} is a conflict with itself", batch)
-            return
-        if code == "conflict":
+        else:
             known = self._world(world).ledger.receipts
-            own = [each["command_id"] for each in contents if "command_id" in each]
             expect(any(each in known for each in own), "I7", "{} conflicts with nothing", batch)
 
-    def cancelled(self, world: str, command_id: str, code: str | None) -> None:
-        """A command was said to be cancelled, or with a ``code``, that it can not be."""
-        truth = self._world(world)
-        receipt = truth.ledger.receipts.get(command_id)
-        if receipt is None:
+    def knows(self, world: str, command: str) -> bool:
+        """Say whether somebody was told that a command is admitted."""
+        ledger = self._world(world).ledger
+        return ledger.sequence_of(command) in ledger.told
+
+    def cancelled(self, world: str, command: str, code: str | None, *, was_told: bool) -> None:
+        """A command was said to be cancelled, or with a ``code``, that it can not be.
+
+        ``was_told`` says that its admission had been told to somebody before it was asked for.
+        """
+        ledger = self._world(world).ledger
+        if code == "not_found":
+            expect(not was_told, "I7", "{} is told not to be found, but it was admitted", command)
             return
-        sequence = receipt[1]
+        sequence = ledger.sequence_of(command)
         if code is None:
-            fate = truth.ledger.fates.get(sequence, ("open", 0))[0]
-            expect(fate == "cancelled", "I2", "{} is told cancelled, but {}", command_id, fate)
+            expect(sequence is not None, "I2", "{} is told cancelled, never admitted", command)
+            assert sequence is not None, "it was just held to be"
+            fate = ledger.fates.get(sequence, ("open", 0))[0]
+            expect(fate == "cancelled", "I2", "{} is told cancelled, but {}", command, fate)
         elif code == "not_cancellable":
-            is_open = sequence in truth.ledger.open
-            expect(not is_open, "I2", "{} can not be cancelled, but it is open", command_id)
+            is_over = sequence is not None and sequence not in ledger.open
+            expect(is_over, "I2", "{} can not be cancelled, but it is open, or nowhere", command)
 
     def cancelled_all(self, world: str, request: str, below: int) -> None:
         """Everything below a sequence was said to be cancelled, on behalf of a request."""

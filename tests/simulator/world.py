@@ -94,6 +94,7 @@ def born(child: WorldTruth, source: WorldTruth, entry: Json) -> None:
         for sequence, command in source.ledger.commands.items()
         if sequence < mark.next_sequence
     }
+    ledger.told = {each for each in source.ledger.told if each < mark.next_sequence}
     if facts["pending"] == "drop":
         ledger.below = mark.next_sequence
         return

@@ -11,6 +11,9 @@ from perdure.runtime.run import run_ticks
 from perdure.runtime.serve import serve
 from perdure.runtime.tick import Ticker
 
+EVERY_MS = {"w1": None, "w2": 1_500, "w3": None}
+"""Worlds, and how often they tick by themselves."""
+
 RUN_MS = 20_000
 VISIBILITY_SECONDS = 60.0
 TRIES_MAX = 6
@@ -23,7 +26,7 @@ async def ticker(me: Process) -> None:
     while await me.rested(3.0):
         message = _received(me)
         if message is not None:
-            await _served(me, writer, message)
+            await served(me, writer, message)
         else:
             await _ran(me, writer, stage.pick(sorted(stage.entities)))
 
@@ -39,20 +42,21 @@ async def _ran(me: Process, writer: Ticker, world: str) -> None:
     except PerdureError as error:
         me.met(f"run: {error.code}")
         me.note("is told of its run in {}: {}", world, error)
-        me.check(error)
+        me.check("run", error, world)
         return
     me.met("run: done" if ran.done else "run: out of time")
     me.note("has ticked {} to {}", world, ran.published_tick)
 
 
-async def _served(me: Process, writer: Ticker, message: Message) -> None:
+async def served(me: Process, writer: Ticker, message: Message) -> None:
+    """Serve a schedule; its message goes when that is done."""
     due = message.due
     try:
         done = await serve(writer, due, deadline=Instant(me.now() + RUN_MS))
     except PerdureError as error:
         me.met(f"message: {error.code}")
         me.note("is told of its message for {}: {}", due.ref.world, error)
-        me.check(error)
+        me.check("message", error, due.ref.world)
         return
     if message in me.stage.queue:
         me.stage.queue.remove(message)
@@ -106,12 +110,12 @@ async def dispatched(me: Process) -> bool:
     except PerdureError as error:
         me.met(f"dispatch: {error.code}")
         me.note("is told of its look: {}", error)
-        me.check(error)
+        me.check("dispatch", error)
         return False
     me.met("dispatch: done")
     for _, error in found.failed:
         me.met(f"dispatch of one: {error.code}")
-        me.check(error)
+        me.check("dispatch of one", error)
     return not found.failed
 
 
