@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 from tests.proof.history import Recorder, read_history
 
-from perdure.kernel.errors import Contended, OutcomeUnknown, PerdureError, StoreUnavailable
+from perdure.kernel.errors import Contended, OutcomeUnknown, Refused, StoreUnavailable
 
 WORLDS = ("north", "south", "west")
 BATCH_MAX = 4
@@ -23,7 +23,7 @@ AGAIN_EVERY = 7
 """At the end every so many batches are sent once more."""
 
 
-class Answered(PerdureError):
+class Answered(Refused):
     """What a server refused, under its own code."""
 
     def __init__(self, problem: dict[str, Any]) -> None:
@@ -101,8 +101,9 @@ class _Line:
         """Send a batch until it is answered. What it holds follows from its name."""
         number = int(batch[1:])
         world = WORLDS[number % len(WORLDS)]
-        asked = {"world": world, "batch": batch, "content": batch}
-        body = {"batch_id": batch, "commands": [_spawn(number)] * size_of(number)}
+        commands = [_spawn(number)] * size_of(number)
+        asked = {"world": world, "batch": batch, "content": batch, "commands": commands}
+        body = {"batch_id": batch, "commands": commands}
         path = f"/v1/worlds/{world}/commands"
         await self._until_answered("admit", asked, path, body, _receipts)
 
@@ -110,9 +111,10 @@ class _Line:
         self, what: str, asked: dict[str, Any], path: str, body: Any, told: Any
     ) -> None:
         while True:
-            answer = await self.recorder.call(what, asked, self._posted(path, body), told)
-            if answer is not None:
-                return
+            posted = asyncio.ensure_future(self._posted(path, body))
+            await self.recorder.call(what, asked, posted, told)
+            if posted.exception() is None or isinstance(posted.exception(), Refused):
+                return  # the reckoning tells of a refusal
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def _posted(self, path: str, body: Any) -> dict[str, Any]:
