@@ -33,6 +33,9 @@ DIFFERS = frozenset(
 )
 """What names an attempt or a moment: another one after a death."""
 
+EMPTY = frozenset({"findings", "events told twice", "open landings"})
+"""Parts of an account in which there must be nothing."""
+
 Account = dict[str, Any]
 
 
@@ -159,6 +162,15 @@ async def _open_intents(storage: Storage) -> list[str]:
     view = await storage.ticker.means.authority.view(Reads(peeks=tuple(keys.values())))
     heads = {lane: view.peek(key) for lane, key in keys.items()}
     return [lane for lane, head in heads.items() if head is not None and head.intent is not None]
+
+
+def wrong(told: Account) -> list[str]:
+    """Name what no day may end with, whether somebody died or nobody did."""
+    return [
+        f"{what}: {_short(found)}"
+        for what, found in told.items()
+        if what.rpartition(": ")[2] in EMPTY and found
+    ]
 
 
 def differences(expected: Account, found: Account) -> list[str]:

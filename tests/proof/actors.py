@@ -28,6 +28,9 @@ ENDING = "ending"
 RACED = 4
 """Names that everybody would have for a world of its own, and ids for a name of its own."""
 
+TRIES_MAX = 200
+"""Of the end of a world, a tenth of a lease apart."""
+
 LATEST = 4
 """Batches of which one is cancelled: of older ones little is open."""
 
@@ -104,11 +107,18 @@ class Actor:
     async def end(self, done: int) -> None:
         """End one world in the middle of everything, and look whether it is so."""
         if done == self.operations // 2:
-            while await self.witness.destroy(ENDING) is None:
-                """A rival was first too often: again."""
+            await self.end_for_good()
             await self.witness.admit(ENDING, "late", [self.command("late")])
         await self.witness.info(ENDING)
         await asyncio.sleep(self.chance.random() / 50)
+
+    async def end_for_good(self) -> None:
+        """Destroy the world, again if a rival was first too often. Raises RuntimeError."""
+        for _ in range(TRIES_MAX):
+            if await self.witness.destroy(ENDING) is not None:
+                return
+            await asyncio.sleep(LEASE_MS / 10_000)
+        raise RuntimeError(f"{ENDING!r} could not be destroyed {TRIES_MAX} times")
 
     async def fork(self, done: int) -> None:
         """Fork worlds and forks of worlds, ask for the same again, and tick them."""

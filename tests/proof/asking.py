@@ -7,14 +7,13 @@ import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import httpx
 from tests.proof.history import Recorder, read_history
 
-from perdure.kernel.errors import Contended, OutcomeUnknown, PerdureError, StoreUnavailable
+from perdure.kernel.errors import Contended, OutcomeUnknown, Refused, StoreUnavailable
 
 WORLDS = ("north", "south", "west")
 BATCH_MAX = 4
@@ -24,7 +23,7 @@ AGAIN_EVERY = 7
 """At the end every so many batches are sent once more."""
 
 
-class Answered(PerdureError):
+class Answered(Refused):
     """What a server refused, under its own code."""
 
     def __init__(self, problem: dict[str, Any]) -> None:
@@ -63,7 +62,7 @@ class Asking:
         async with httpx.AsyncClient(
             base_url=self.address, headers=headers, limits=limits, timeout=30, trust_env=False
         ) as http:
-            line = Line(http, recorder)
+            line = _Line(http, recorder)
             for world in WORLDS:
                 await line.create(world)
             unheard = iter(sorted(asked - heard))
@@ -76,7 +75,7 @@ class Asking:
         recorder.close()
 
     async def _call(
-        self, line: Line, caller: int, unheard: Iterator[str], numbers: Iterator[int]
+        self, line: _Line, caller: int, unheard: Iterator[str], numbers: Iterator[int]
     ) -> None:
         chance = random.Random(f"{self.seed} {caller}")
         for batch in unheard:
@@ -87,7 +86,7 @@ class Asking:
 
 
 @dataclass(frozen=True)
-class Line:
+class _Line:
     """One connection to whoever serves, written down."""
 
     http: httpx.AsyncClient
@@ -102,26 +101,23 @@ class Line:
         """Send a batch until it is answered. What it holds follows from its name."""
         number = int(batch[1:])
         world = WORLDS[number % len(WORLDS)]
-        asked = {"world": world, "batch": batch, "content": batch}
-        body = {"batch_id": batch, "commands": [_spawn(number)] * size_of(number)}
+        commands = [_spawn(number)] * size_of(number)
+        asked = {"world": world, "batch": batch, "content": batch, "commands": commands}
+        body = {"batch_id": batch, "commands": commands}
         path = f"/v1/worlds/{world}/commands"
         await self._until_answered("admit", asked, path, body, _receipts)
 
     async def _until_answered(
         self, what: str, asked: dict[str, Any], path: str, body: Any, told: Any
     ) -> None:
-        """Ask again while it is unknown, or not done. Raises Answered, written down, at a refusal."""
-        refusals: list[Answered] = []
         while True:
-            posted = self._posted(path, body, refusals)
-            answer = await self.recorder.call(what, asked, posted, told)
-            if refusals:
-                raise refusals[0]
-            if answer is not None:
-                return
+            posted = asyncio.ensure_future(self._posted(path, body))
+            await self.recorder.call(what, asked, posted, told)
+            if posted.exception() is None or isinstance(posted.exception(), Refused):
+                return  # the reckoning tells of a refusal
             await asyncio.sleep(AGAIN_SECONDS)
 
-    async def _posted(self, path: str, body: Any, refusals: list[Answered]) -> dict[str, Any]:
+    async def _posted(self, path: str, body: Any) -> dict[str, Any]:
         try:
             reply = await self.http.post(path, json=body)
         except httpx.ConnectError as error:
@@ -133,12 +129,7 @@ class Line:
             return found
         kinds = {kind.code: kind for kind in (OutcomeUnknown, StoreUnavailable, Contended)}
         kind = kinds.get(found["code"])
-        if kind is not None:
-            raise kind(expected="an answer", found=found["detail"])
-        refused = Answered(found)
-        if reply.is_client_error and reply.status_code != HTTPStatus.TOO_MANY_REQUESTS:
-            refusals.append(refused)
-        raise refused
+        raise Answered(found) if kind is None else kind(expected="an answer", found=found["detail"])
 
 
 def size_of(number: int) -> int:

@@ -42,6 +42,7 @@ def check(calls: Sequence[Call], records: Records) -> Checked:
         checked.faults += story.faults
         checked.faults += _pages(story)
         checked.faults += _unasked(calls, story)
+        checked.faults += _otherwise(calls, story)
     checked.faults += [*_names(calls, records), *_receipts(calls), *_epochs(calls)]
     by_world: defaultdict[str, list[Step]] = defaultdict(list)
     placed = (each for call in calls for each in _placed(call, told, checked.faults))
@@ -113,13 +114,28 @@ def _admissions(calls: Sequence[Call]) -> dict[tuple[str, str], list[Call]]:
 
 
 def _unasked(calls: Sequence[Call], story: Story) -> Iterator[str]:
-    """Find admissions that nobody asked for, or that were said not to have happened."""
+    """Find admissions that nobody asked for like that, or that were said not to have happened."""
     asked = _admissions(calls)
     for batch, place in story.admitted.items():
-        outcomes = {call.outcome for call in asked.get((story.name, batch), ())}
+        asking = asked.get((story.name, batch), ())
+        outcomes = {call.outcome for call in asking}
         if not outcomes & {"answered", "unknown"}:
             said = ", ".join(sorted(outcomes)) or "never asked for"
             yield f"{story.name}: batch {batch} is admitted at {place}, and was {said}"
+        stored = story.world.log[place - 1].content["commands"]
+        believed = [call for call in asking if call.outcome in {"answered", "unknown"}]
+        if believed and all(call.asked["commands"] != stored for call in believed):
+            yield f"{story.name}: I7: batch {batch} at {place} says what nobody sent: {stored}"
+
+
+def _otherwise(calls: Sequence[Call], story: Story) -> Iterator[str]:
+    """Check I7: the commands that a receipt stands for say what was sent, and no more are there."""
+    for call in calls:
+        if call.what == "admit" and call.is_answered and call.world == story.name:
+            receipts = call.answer["receipts"]
+            stored = [story.operations.get(sequence) for _, sequence, *_ in receipts]
+            if stored != call.asked["commands"]:
+                yield f"I7: {call}: what is stored under its receipts is {stored}"
 
 
 def _receipts(calls: Sequence[Call]) -> Iterator[str]:

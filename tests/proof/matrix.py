@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.proof.account import Account, account, differences
+from tests.proof.account import Account, account, differences, wrong
 from tests.proof.day import ACTS, Told, app
 from tests.proof.ground import alive
 from tests.support.steps import Died, Steps, When
@@ -67,13 +67,18 @@ Dying = Callable[[Any, Scene, int, When], None]
 
 
 def rehearsed(ground: Any, directory: Path, last: str) -> Iterator[Scene]:
-    """Play the day undisturbed, act by act up to ``last``, and keep where each began."""
+    """Play the day undisturbed, act by act up to ``last``, and keep where each began.
+
+    Deaths are compared with it, so it must be right by itself.
+    """
     told = Told()
     for act in upto(last):
         before = ground.copy(directory / f"before {act}")
         steps = Steps()
         asyncio.run(lived(ground, (act,), told, steps))
-        yield Scene(act, before, steps.kinds, {**told.answers}, asyncio.run(_seen(ground, act)))
+        after = asyncio.run(_seen(ground, act))
+        assert wrong(after) == [], f"nobody died in {act}"
+        yield Scene(act, before, steps.kinds, {**told.answers}, after)
 
 
 def upto(last: str) -> list[str]:

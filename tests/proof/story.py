@@ -1,4 +1,6 @@
-"""Stories: what a world's log says happened, told by a model that shares no decision with the kernel.
+"""Stories: what a world's log says happened, told by a model that decides for itself what they mean.
+
+Records are read with the kernel's own readers: batches, ranges, the digests of entries.
 
 Each place of the log is a moment of the world; each command has a fate from some place on.
 What contradicts itself is told as a fault: a gap, a broken chain, a command settled twice.
@@ -14,6 +16,7 @@ from tests.proof.order import Spans, spans
 from tests.proof.records import Records, WorldRecords
 
 from perdure.kernel.ids import indexed_command_id
+from perdure.kernel.limits import BACKOFF_TICKS_MAX
 from perdure.kernel.log import LogEntry
 from perdure.kernel.ranges import members
 from perdure.kernel.records import Manifest
@@ -64,6 +67,9 @@ class Story:
     """The entity that a spawning command reserved, by its sequence."""
 
     operations: dict[int, dict[str, Any]] = field(default_factory=dict)
+    dues: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """Of each sequence: from which place on it is due at which tick."""
+
     applied: list[tuple[int, int]] = field(default_factory=list)
     """(tick, sequence) of what was applied, in order."""
 
@@ -111,6 +117,15 @@ class Story:
     def fate_at(self, sequence: int, place: int) -> Fate:
         """Return the fate that a command had at a place at or behind its admission."""
         return [fate for since, fate in self.fates[sequence] if since <= place][-1]
+
+    def due_at(self, sequence: int, place: int) -> int:
+        """Return the tick at which a command was due, as it stood at a place."""
+        return [due for since, due in self.dues[sequence] if since <= place][-1]
+
+    def turn(self, sequence: int) -> tuple[int, int, int]:
+        """Return what says who comes first: due tick, priority, sequence."""
+        priority = self.operations[sequence].get("priority", 0)
+        return self.dues[sequence][-1][1], priority, sequence
 
     def fault(self, text: str) -> None:
         self.faults.append(f"{self.name}: {text}")
@@ -214,6 +229,7 @@ class _Teller:
                 fate = CANCELLED
             story.begin(sequence, 1, fate)
             story.operations[sequence] = source.operations[sequence]
+            story.dues[sequence] = [(1, source.due_at(sequence, facts["source_seq"]))]
             if sequence in source.entities:
                 story.entities[sequence] = source.entities[sequence]
                 story.given.add(source.entities[sequence])
@@ -236,6 +252,8 @@ class _Teller:
             # Known by its place, too, if its caller chose an id.
             story.sequences[indexed_command_id(name, index)] = command.sequence
             story.operations[command.sequence] = command.operation
+            wanted = command.operation.get("tick", 0)
+            story.dues[command.sequence] = [(place, max(wanted, self._tick + 1))]
             if command.entity_id is not None:
                 if command.entity_id in story.given:
                     story.fault(f"I2: entity {command.entity_id} given again at {place}")
@@ -253,7 +271,23 @@ class _Teller:
         if manifest is None or manifest.digest != facts["manifest"] or manifest.seq != place:
             story.fault(f"I1: tick {tick} at {place} is not what its manifest says")
             return
+        self._check_turns(place, manifest)
         self._settle(place, manifest)
+
+    def _check_turns(self, place: int, manifest: Manifest) -> None:
+        """Check that nothing is taken before it is due, or before one whose turn comes first."""
+        story = self._story
+        taken = {outcome.sequence for outcome in manifest.outcomes}
+        taken = (taken | {*members(manifest.settled)}) & story.open
+        turns = {sequence: story.turn(sequence) for sequence in taken}
+        for sequence, (due, *_) in sorted(turns.items()):
+            if due > manifest.tick:
+                story.fault(f"I2: sequence {sequence}, due at tick {due}, taken at {manifest.tick}")
+        last = max(turns.values(), default=(-1, 0, 0))
+        for sequence in sorted(story.open - taken):
+            is_seen = story.fates[sequence][0][0] <= manifest.drained_seq
+            if is_seen and story.turn(sequence) < last:
+                story.fault(f"I2: sequence {last[-1]} at {place} overtook sequence {sequence}")
 
     def _settle(self, place: int, manifest: Manifest) -> None:
         story, why = self._story, f"manifest {manifest.tick}"
@@ -262,7 +296,9 @@ class _Teller:
             # While it is tried again nobody is told why.
             code = None if outcome.status == "retryable" else outcome.code
             fate = Fate(outcome.status, outcome.attempts, code)
-            story.set_fate(sequence, place, fate, why)
+            if story.set_fate(sequence, place, fate, why) and fate.is_open:
+                wait = min(2 ** (fate.attempts - 1), BACKOFF_TICKS_MAX)
+                story.dues[sequence].append((place, manifest.tick + wait))
         for sequence in members(manifest.settled):
             if sequence not in said and story.set_fate(sequence, place, APPLIED, why):
                 story.applied.append((manifest.tick, sequence))

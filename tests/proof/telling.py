@@ -9,6 +9,7 @@ from typing import Any
 from tests.proof.checker import Checked, check
 from tests.proof.history import Call
 from tests.proof.records import Records, bytes_on_paper, records_of
+from tests.proof.witness import spelled
 from tests.support.worldly import WORLD, Position, World
 
 from perdure.kernel.operations import Command, Spawn
@@ -41,7 +42,8 @@ class Telling:
         """Admit, and tell the receipts."""
         admitted = self.world.admit(*commands, batch=batch)
         answer = {"replayed": admitted.replayed, "receipts": [[*r] for r in admitted.receipts()]}
-        return self.tell("admit", answer, batch=batch, content=content or batch, **more)
+        asked = {"commands": [spelled(each) for each in commands], **more}
+        return self.tell("admit", answer, batch=batch, content=content or batch, **asked)
 
     def tick(self, process: str = "ticker", **more: Any) -> Call:
         """Take the fence, publish a tick, and tell both."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -17,6 +17,7 @@ from tests.proof.thrice import Disagreed, new_tables
 
 import perdure.kernel
 from perdure.kernel.caller import Allowance, Caller
+from perdure.kernel.destroy import CheckClosingRead
 from perdure.kernel.places import LANES
 
 pytestmark = pytest.mark.proof
@@ -129,6 +130,26 @@ def test_whatever_is_asked_of_three_stores_one_of_them_over_http_all_answer_alik
     with new_tables(aws) as opener:
         machine(opener).teardown()
         run_state_machine_as_test(Agreement, settings=FEW)
+
+
+@dataclass(frozen=True)
+class Failing(CheckClosingRead):
+    """A reading with a fault in it."""
+
+    def decide(self, view, now):
+        """Do what no kernel may do."""
+        raise ZeroDivisionError
+
+
+def test_an_error_that_is_no_refusal_is_told_though_all_three_stores_have_it(here):
+    agreement = machine(here)
+    agreement.begin([(None, None, True)])
+
+    try:
+        with pytest.raises(ZeroDivisionError):
+            agreement.three.ask_at_once([Failing(agreement.ref(0))])
+    finally:
+        agreement.teardown()
 
 
 class Wayward:

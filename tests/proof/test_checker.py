@@ -197,9 +197,106 @@ def test_other_receipts_for_the_same_batch_are_noticed():
     assert "I7: batch b has different receipts" in told.faults()
 
 
+def sent_otherwise(call, number, **fields):
+    """Return a call whose command of this number said something else."""
+    commands = [dict(each) for each in call.asked["commands"]]
+    commands[number].update(fields)
+    return replace(call, asked={**call.asked, "commands": commands})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"components": {"Position": {"x": 0.0, "y": 2.0}}},
+        {"tick": 25},
+        {"priority": -1},
+        {"operation": "despawn", "entity_id": 1},
+    ],
+)
+def test_a_command_that_is_stored_otherwise_than_it_was_sent_is_noticed(fields):
+    told = story()
+    told.calls[1] = sent_otherwise(told.calls[1], 0, **fields)
+
+    assert "what is stored under its receipts is" in told.faults()
+    assert "I7: batch b at 2 says what nobody sent" in told.faults()
+
+
+def test_a_command_of_which_nobody_heard_and_that_is_stored_otherwise_is_noticed():
+    told = story()
+    unheard = told.admit(ship(3.0), batch="e")
+    told.calls[-1] = replace(
+        sent_otherwise(unheard, 0, tick=25), outcome="unknown", returned_ns=None, answer=None
+    )
+
+    assert "I7: batch e at 9 says what nobody sent" in told.faults()
+
+
+def test_fewer_receipts_than_commands_are_noticed():
+    told = story()
+    told.admit(ship(3.0), ship(4.0), batch="e").answer["receipts"].pop()
+
+    assert "what is stored under its receipts is" in told.faults()
+
+
+def test_a_command_that_is_taken_before_it_is_due_is_noticed():
+    told = Telling()
+    told.admit(due(5), batch="b")
+    (page,) = told.world.pages
+    del told.world.paper.stored[page.key]
+    told.world.paper.put(replace(page, name=replace(page.name, tick=0)))
+    told.tick()
+
+    assert "I2: sequence 1, due at tick 5, taken at 0" in told.faults()
+
+
+def test_a_command_that_is_tried_again_before_its_time_is_noticed():
+    told = Telling()
+    told.admit(due(), batch="b")
+    told.tick(fail={1: 2})
+    (page,) = told.world.pages
+    assert page.name.tick == 2
+    del told.world.paper.stored[page.key]
+    told.world.paper.put(replace(page, name=replace(page.name, tick=1)))
+    told.tick()
+
+    assert "I2: sequence 1, due at tick 2, taken at 1" in told.faults()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([due(0)], [due(0)]),
+        ([due(0, 1), due(0, -1)], []),
+        ([due(1), due(0)], []),
+    ],
+)
+def test_a_command_that_overtakes_one_whose_turn_comes_first_is_noticed(first, second):
+    told = Telling()
+    told.admit(*first, batch="b")
+    if second:
+        told.admit(*second, batch="c")
+    ahead = 2 - len(second)
+    if first[0].tick:
+        told.tick(leave=[1, 2])
+    assert told.faults() == ""
+    told.tick(leave=[ahead])
+
+    assert f"overtook sequence {ahead}" in told.faults()
+
+
+def test_a_command_that_came_while_a_tick_was_computed_may_be_left_to_the_next():
+    told = Telling()
+    told.admit(due(0, 1), batch="b")
+    grip, drained = told.world.take(), told.world.drain()
+    told.admit(due(0, -1), batch="c")
+    told.world.paper.ask(told.world.publishing(drained, grip))
+
+    assert told.faults() == ""
+
+
 def test_one_batch_with_two_contents_is_noticed():
     told = story()
-    told.tell("admit", told.calls[1].answer, batch="b", content="another")
+    told.calls.append(replace(told.calls[1], asked={**told.calls[1].asked, "content": "another"}))
 
     assert "I7: batch b was admitted with different contents" in told.faults()
 

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 
 import pytest
+from tests.proof.account import wrong
 from tests.proof.day import ACTS, CORE, Told, small_limits
 from tests.proof.deaths import killed
 from tests.proof.ground import FileGround, PaperGround
@@ -77,6 +78,17 @@ def test_whoever_dies_at_any_step_in_the_cloud_the_day_ends_the_same(aws, tmp_pa
 
     assert matrix.differing == []
     assert steps_of(matrix).keys() == {"commit", "put", "create table", "commit table"}
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["day: findings", "moved: day: findings", "events told twice", "open landings"],
+)
+def test_a_day_on_which_nobody_died_is_held_to_what_must_be_empty(what):
+    right = {"worlds": ["day"], what: []}
+
+    assert wrong(right) == []
+    assert wrong({**right, what: ["one"]}) == [f"{what}: ['one']"]
 
 
 def test_a_matrix_tells_of_events_that_came_into_the_table_twice(tmp_path):

@@ -7,8 +7,8 @@ import contextlib
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Iterator, Sequence
-from itertools import count
+from collections.abc import Iterator, Sequence
+from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,6 +24,7 @@ from perdure.authority.engine import Authority
 from perdure.authority.memory import MemoryStore
 from perdure.authority.packing import unpacked
 from perdure.authority.store import Store
+from perdure.kernel.errors import PerdureError
 from perdure.kernel.ids import Instant, Partition, Token
 from perdure.kernel.quota import metered
 from perdure.kernel.view import Key, Request
@@ -135,9 +136,14 @@ class Thrice:
         for request in requests:
             self.asked.update(_classes(request))
         answers = [
-            await asyncio.gather(*(_outcome(each.execute(request)) for request in requests))
+            await asyncio.gather(
+                *(each.execute(request) for request in requests), return_exceptions=True
+            )
             for each in self._authorities
         ]
+        for answer in chain.from_iterable(answers):
+            if isinstance(answer, BaseException) and not isinstance(answer, PerdureError):
+                raise answer  # no refusal: a fault, though all three have it
         for name, answer in zip(NAMES[1:], answers[1:], strict=True):
             if list(map(_comparable, answer)) != list(map(_comparable, answers[0])):
                 raise Disagreed(f"{requests}: {NAMES[0]} {answers[0]}, {name} {answer}")
@@ -158,13 +164,6 @@ class Thrice:
 
 def _classes(request: Request[Any]) -> set[type]:
     return {type(request), type(metered(request))}
-
-
-async def _outcome(work: Awaitable[Any]) -> Any:
-    try:
-        return await work
-    except Exception as error:  # noqa: BLE001  # whatever it is, all must have the same
-        return error
 
 
 def _comparable(answer: Any) -> Any:

@@ -24,7 +24,8 @@ from perdure.api.wiring import run_id
 from perdure.authority import system
 from perdure.authority.dynamodb import DynamoStore
 from perdure.authority.engine import Authority
-from perdure.kernel.canonical import digest
+from perdure.kernel.canonical import canonical, digest
+from perdure.kernel.component import Component
 from perdure.kernel.create import WorldInfo
 from perdure.kernel.fence import Grip
 from perdure.kernel.ids import Holder, StorageId, Tick, WorldId
@@ -117,8 +118,9 @@ class Witness:
         return await self._recorder.call("fork", asked, work, lambda info: info.run_id)
 
     async def admit(self, world: str, batch: str, commands: Sequence[Command]) -> Any:
-        content = digest("history", *(each.model_dump_json().encode() for each in commands))
-        asked = {"world": world, "batch": batch, "content": content, "count": len(commands)}
+        said = [spelled(each) for each in commands]
+        content = digest("history", canonical(said))
+        asked = {"world": world, "batch": batch, "content": content, "commands": said}
         work = self._storage.worlds.submit(world, commands, batch_id=batch)
         return await self._recorder.call(
             "admit",
@@ -185,6 +187,18 @@ class Witness:
         finally:
             await released(ticker, ref, grip)
         return report
+
+
+def spelled(command: Command) -> dict[str, Any]:
+    """Say as JSON what a command asks for, by what its caller gave and no code of the product."""
+    said = {name: value for name, value in command.__dict__.items() if value is not None}
+    components = said.get("components")
+    if isinstance(components, dict):
+        said["components"] = {
+            name: value.model_dump() if isinstance(value, Component) else value
+            for name, value in components.items()
+        }
+    return said
 
 
 def _status(told: CommandStatus) -> dict[str, Any]:
