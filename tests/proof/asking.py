@@ -62,7 +62,7 @@ class Asking:
         async with httpx.AsyncClient(
             base_url=self.address, headers=headers, limits=limits, timeout=30, trust_env=False
         ) as http:
-            line = _Line(http, recorder)
+            line = Line(http, recorder)
             for world in WORLDS:
                 await line.create(world)
             unheard = iter(sorted(asked - heard))
@@ -75,7 +75,7 @@ class Asking:
         recorder.close()
 
     async def _call(
-        self, line: _Line, caller: int, unheard: Iterator[str], numbers: Iterator[int]
+        self, line: Line, caller: int, unheard: Iterator[str], numbers: Iterator[int]
     ) -> None:
         chance = random.Random(f"{self.seed} {caller}")
         for batch in unheard:
@@ -86,7 +86,7 @@ class Asking:
 
 
 @dataclass(frozen=True)
-class _Line:
+class Line:
     """One connection to whoever serves, written down."""
 
     http: httpx.AsyncClient
