@@ -6,7 +6,7 @@ import asyncio
 import random
 import sqlite3
 import threading
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from itertools import count
 from pathlib import Path
 
@@ -216,27 +216,29 @@ def test_a_transaction_that_nobody_awaits_any_more_is_left_alone(tmp_path, monke
         return is_done(commit, database)
 
     async def story():
-        store = await SqliteStore.open(path, seconds=fast)
-        await store.commit(put("a", b"x", by="t1"))
-        monkeypatch.setattr(sqlite, "_is_done", waits)
-        with closing(sqlite3.connect(path, isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
-            left = asyncio.create_task(store.commit(put("b", b"x", by="t2")))
+        async with AsyncExitStack() as ends:
+            store = await SqliteStore.open(path, seconds=fast)
+            ends.push_async_callback(store.close)  # or its threads outlive a failure
+            ends.callback(go_on.set)
+            await store.commit(put("a", b"x", by="t1"))
+            monkeypatch.setattr(sqlite, "_is_done", waits)
+            with closing(sqlite3.connect(path, isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                left = asyncio.create_task(store.commit(put("b", b"x", by="t2")))
+                await asyncio.sleep(0.01)
+                other.execute("ROLLBACK")
+            assert await asyncio.to_thread(in_thread.wait, 30)
+            store._writing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await left
+            later = asyncio.create_task(store.commit(put("c", b"x", by="t3")))
             await asyncio.sleep(0.01)
-            other.execute("ROLLBACK")
-        assert await asyncio.to_thread(in_thread.wait, 30)
-        store._writing.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await left
-        later = asyncio.create_task(store.commit(put("c", b"x", by="t3")))
-        await asyncio.sleep(0.01)
-        assert not later.done()
+            assert not later.done()
 
-        go_on.set()
-        await later
+            go_on.set()
+            await later
 
-        view = await store.load(Reads(keys=tuple(note(name) for name in "abc")))
-        await store.close()
-        return [each and each.version.token for each in view.stored.values()]
+            view = await store.load(Reads(keys=tuple(note(name) for name in "abc")))
+            return [each and each.version.token for each in view.stored.values()]
 
     assert run(story()) == ["t1", "t2", "t3"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter, field_validator
 
 from perdure.kernel import batch as batches
-from perdure.kernel.alike import _plain_fields, alike, spelled_floats
+from perdure.kernel.alike import alike, spelled_floats
 from perdure.kernel.batch import prepared
 from perdure.kernel.canonical import canonical
 from perdure.kernel.component import Component, Registry
@@ -22,6 +22,7 @@ from perdure.kernel.ids import BatchId, WorldId
 from perdure.kernel.operations import AddComponents, Despawn, Spawn, Update, parsed_commands
 from perdure.kernel.pages import Page, PageEntry
 from perdure.kernel.places import PageName
+from perdure.kernel.plain import plain_fields
 from perdure.kernel.records import BatchKey, Drain, Fence, Group, Head, Probe
 
 pytestmark = pytest.mark.proof
@@ -210,12 +211,12 @@ def test_plain_commands_take_the_short_way_and_are_the_same_bytes(rows, shared, 
 
 @pytest.mark.parametrize("model", [Positive, Shouted, Posted, Made, Renamed, Loose])
 def test_a_class_that_asks_more_than_types_takes_the_long_way(model):
-    assert _plain_fields(model) is None
+    assert plain_fields(model) is None
 
 
 @pytest.mark.parametrize("model", PLAIN)
 def test_a_class_of_plain_fields_takes_the_short_way(model):
-    assert _plain_fields(model) is not None
+    assert plain_fields(model) is not None
 
 
 @pytest.mark.parametrize(

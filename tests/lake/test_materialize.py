@@ -9,8 +9,8 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from tests.lake.worldlings import Fragile, Label, Position
 
 from perdure.kernel.component import Component
+from perdure.kernel.plain import plain_fields
 from perdure.lake.materialize import failures
-from perdure.lake.plain import plain_fields
 
 
 class Anything(Component):

@@ -65,6 +65,11 @@ class _Connection(aiosqlite.Connection):
     aiosqlite hops once a statement, which costs more than the statement.
     """
 
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        super().__init__(connect, iter_chunk_size=64)
+        self._in_use = threading.Lock()
+        """Work goes on in the thread though nobody awaits it any more."""
+
     async def opened(self) -> None:
         """Open; if that fails, wait for the thread, which would outlive the event loop."""
         try:
@@ -72,11 +77,6 @@ class _Connection(aiosqlite.Connection):
         except BaseException:
             await asyncio.to_thread(self._thread.join)
             raise
-
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
-        super().__init__(connect, iter_chunk_size=64)
-        self._in_use = threading.Lock()
-        """Work goes on in the thread though nobody awaits it any more."""
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run a piece of work in the thread of the connection."""

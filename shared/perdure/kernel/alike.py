@@ -12,16 +12,17 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from itertools import repeat
 from math import isfinite
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple
 
 from pydantic_core import to_json
 
 from perdure.kernel import limits
 from perdure.kernel.canonical import canonical
-from perdure.kernel.component import Component, Logical, is_storable
+from perdure.kernel.component import Component, is_storable
 from perdure.kernel.errors import PerdureError
 from perdure.kernel.operations import AddComponents, Command, Spawn, Update
+from perdure.kernel.plain import PlainField, plain_fields
 from perdure.kernel.spelling import text
 
 OPTIONS: Final = ("command_id", "tick", "priority", "max_attempts")
@@ -38,24 +39,6 @@ _NO_OPTIONS: Final = (None,) * len(OPTIONS)
 _options: Final = itemgetter(*OPTIONS)
 _FLOAT: Final = {float}
 _KINDS: Final = frozenset({Spawn, Update, AddComponents})
-_TYPES: Final[dict[type, Logical]] = {
-    float: "float64",
-    int: "int64",
-    bool: "bool",
-    str: "string",
-}
-_SCHEMAS: Final[dict[Logical, str]] = {
-    "float64": "float",
-    "int64": "int",
-    "bool": "bool",
-    "string": "str",
-}
-_CONFIG: Final = {
-    "allow_inf_nan": False,
-    "extra_fields_behavior": "forbid",
-    "ser_json_inf_nan": "null",
-    "strict": True,
-}
 
 
 class Alike(NamedTuple):
@@ -96,12 +79,12 @@ def _alone(command: Command, model_of: ModelOf) -> Alike:
         model = model_of(reference, type(value))
         models.append(model)
         held = _held(value)
-        plain = _plain_fields(model)
+        plain = _by_name(model)
         if plain is None or len(held) != len(plain):
             raise _Unlike
         for field in plain:
             each = held[field.name]
-            if type(each) is not float or field.logical != "float64" or not isfinite(each):
+            if type(each) is not float or field.kind is not float or not isfinite(each):
                 (each,) = _ready(field, [each])
             row.append(each)
     order, template = _template(kind, _NO_OPTIONS, tuple(models))
@@ -184,7 +167,7 @@ def _outlines(commands: Sequence[Command]) -> tuple[type[Command], Any, list[dic
 
 def _columns(model: type[Component], values: Sequence[Any]) -> Iterable[Sequence[Any]]:
     """Return the values of each field, in the order of their names, ready for the template."""
-    plain = _plain_fields(model)
+    plain = _by_name(model)
     if plain is None:
         raise _Unlike
     held = list(map(_held, values))
@@ -194,66 +177,35 @@ def _columns(model: type[Component], values: Sequence[Any]) -> Iterable[Sequence
     return list(map(_ready, plain, columns))
 
 
-class _Field(NamedTuple):
-    name: str
-    logical: Logical
-    nullable: bool
-
-
 @cache
-def _plain_fields(model: type[Component]) -> tuple[_Field, ...] | None:
-    """Return the fields of a class by name, or None if it asks more of them than their type."""
-    schema: Any = model.__pydantic_core_schema__
-    inner = schema.get("schema", {})
-    config = {name: held for name, held in schema.get("config", {}).items() if name != "title"}
-    if (
-        (schema["type"], inner.get("type"), config) != ("model", "model-fields", _CONFIG)
-        or (schema.get("cls"), schema.get("custom_init")) != (model, False)
-        or "post_init" in schema
-        or list(inner["fields"]) != list(model.model_fields)
-    ):
-        return None
-    fields = []
-    for (name, held), column in zip(inner["fields"].items(), model.component.columns, strict=True):
-        if set(held) != {"type", "schema", "metadata"} or not _is_bare(
-            held["schema"], column.logical, nullable=column.nullable
-        ):
-            return None
-        fields.append(_Field(name, column.logical, column.nullable))
-    return tuple(sorted(fields))
+def _by_name(model: type[Component]) -> tuple[PlainField, ...] | None:
+    """Return the fields of a plain class in the order of their names, None of another class."""
+    plain = plain_fields(model)
+    return None if plain is None else tuple(sorted(plain, key=attrgetter("name")))
 
 
-def _is_bare(schema: Any, logical: Logical, *, nullable: bool) -> bool:
-    """Say whether a field is checked for its type and for nothing else."""
-    if schema["type"] == "default":  # which is of no use to a field that is there
-        schema = schema["schema"]
-    if nullable and schema["type"] == "nullable":
-        schema, nullable = schema["schema"], False
-    return not nullable and schema == {"type": _SCHEMAS[logical]}
-
-
-def _ready(field: _Field, column: Sequence[Any]) -> Sequence[Any]:
+def _ready(field: PlainField, column: Sequence[Any]) -> Sequence[Any]:
     """Return a column as a template takes it. Raises _Unlike for what may be refused."""
     kinds = set(map(type, column))
-    if kinds == _FLOAT and field.logical == "float64":
+    if kinds == _FLOAT and field.kind is float:
         return spelled_floats(column)
     if type(None) in kinds:
         return _with_nulls(field, column)
-    if field.logical == "float64":
+    if field.kind is float:
         return _integers_as_floats(column, kinds)
-    if len(kinds) != 1 or _TYPES.get(kinds.pop()) != field.logical:
+    if kinds != {field.kind}:
         raise _Unlike
-    if field.logical == "bool":
+    if field.kind is bool:
         return ["true" if each else "false" for each in column]
-    if field.logical == "string":
+    if field.kind is str:
         return _texts(column)
     if not limits.INTEGER_MIN <= min(column) <= max(column) <= limits.INTEGER_MAX:
         raise _Unlike
     return column
 
 
-def _with_nulls(field: _Field, column: Sequence[Any]) -> Sequence[Any]:
-    if not field.nullable:
+def _with_nulls(field: PlainField, column: Sequence[Any]) -> Sequence[Any]:
+    if not field.is_nullable:
         raise _Unlike
     held = [each for each in column if each is not None]
     ready = iter(_ready(field, held) if held else ())
@@ -312,7 +264,7 @@ def _template(
         name = model.component.name
         if name in components:
             raise _Unlike
-        plain = _plain_fields(model) or ()
+        plain = _by_name(model) or ()
         starts[name] = range(at, at + len(plain))
         at += len(plain)
         components[name] = _object({field.name: "%s" for field in plain})

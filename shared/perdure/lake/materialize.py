@@ -15,8 +15,9 @@ from perdure.kernel.canonical import canonical
 from perdure.kernel.columns import CommandColumns
 from perdure.kernel.component import Component, ComponentType, Registry, checked_value
 from perdure.kernel.errors import InvalidValue, UnknownComponent
+from perdure.kernel.plain import plain_fields
 from perdure.lake.entity import WITH_VALUES, Kind, Values
-from perdure.lake.plain import fit_column, plain_columns, plain_fields
+from perdure.lake.plain import fit_column, plain_columns
 
 _EXACT: Final[Mapping[str, type]] = {"int64": int, "float64": float, "bool": bool, "string": str}
 

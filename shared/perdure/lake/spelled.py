@@ -14,8 +14,8 @@ import pyarrow.json as pj
 from perdure.kernel.component import ComponentType, Registry
 from perdure.kernel.errors import UnknownComponent
 from perdure.kernel.ids import EntityId
+from perdure.kernel.plain import PlainField, plain_fields
 from perdure.kernel.stored import StoredBatch
-from perdure.lake.plain import PlainField, plain_fields
 from perdure.lake.schema import ARROW
 
 SPELLED_MIN: Final = 512
