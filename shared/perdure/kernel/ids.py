@@ -20,6 +20,22 @@ TableId = NewType("TableId", str)
 Token = NewType("Token", str)
 Holder = NewType("Holder", str)
 Partition = NewType("Partition", str)
+SessionId = NewType("SessionId", str)
+AgentRunId = NewType("AgentRunId", str)
+"""One run of an agent: from the input that starts it to its one terminal."""
+
+SendId = NewType("SendId", str)
+"""What a sender calls what it delivers: the same id is delivered once."""
+
+StepId = NewType("StepId", str)
+CallBatchId = NewType("CallBatchId", str)
+"""The tool calls that one step of a model asks for."""
+
+CallKey = NewType("CallKey", str)
+"""Stands for one tool call everywhere and for ever: 1 to 256 bytes of visible ASCII."""
+
+Lineage = NewType("Lineage", str)
+"""Identity of a journal's history: 22 characters drawn when it begins."""
 
 Instant = NewType("Instant", int)
 """Milliseconds since 1970, as the wiring's clock said."""

@@ -1,0 +1,1 @@
+"""Sessions at work: journal, runner, model and tool ports, and what stands behind those ports."""
