@@ -108,8 +108,9 @@ class Askable(Protocol):
     """A tool that can be asked what became of a call, by its key."""
 
     async def ask(self, request: CallRequest) -> CallOutcome | None:
-        """Return what became of the call: NotSent if it never arrived and never will by itself,
-        None if that cannot be told now.
+        """Return what became of the call, None if that cannot be told now.
+
+        NotSent says that it never arrived, and never will by itself.
         """
         ...
 
@@ -144,7 +145,7 @@ class ModelReply:
     """The assembled message of one step, and what it cost."""
 
     message: AssistantMessage
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
