@@ -20,6 +20,8 @@ PerdureError
 │   │   ├── UnknownResource      the application has no resource of that name
 │   │   ├── DirectOnly           the operation cannot be deferred to a tick
 │   │   ├── InvalidFilter        a query's `where` does not say what it must
+│   │   ├── UnknownDelivery      a send can not be delivered in that way
+│   │   ├── UnknownAgent         the application has no agent of that name
 │   │   └── TooLarge             the request exceeds a published limit
 │   ├── NotFound             nothing has that id
 │   ├── EntityNotFound       no living entity has that id
@@ -43,18 +45,29 @@ PerdureError
 │   ├── NotEmpty             the destination holds something already
 │   ├── StaleWriter          a newer writer holds the fence
 │   ├── DrainStale           what a tick drained has changed: drain again
+│   ├── NotOwner             the session is another's
+│   ├── SendIdReuse          the same send id with another content or delivery
+│   ├── RunPaused            the session's run waits for approvals: nothing else is let in
+│   ├── NotRetractable       the send that waited has begun its run
+│   ├── AlreadyDecided       the call that waited was approved, denied or given up before
+│   ├── SessionTooLarge      the session's journal is full but for the end of its run
+│   │   └── RetainedSessionTooLarge  and it is kept for good
+│   ├── LineageChanged       the session's journal is another than the reader has read
 │   ├── NotPermitted         the role may not do this
 │   ├── Unauthenticated      no valid token came with the request
 │   ├── SchemaMismatch       a table is not what its catalog record says
 │   ├── NewerSchema          the store was written by a newer version
+│   ├── NewerWriter          the session's journal was written by a newer version
 │   └── Corrupt              stored bytes do not match their digest
 │       ├── CorruptLineage       the ancestors of a fork do not fit together
+│       ├── PayloadMissing       the object of a journal's payload is gone
 │       └── MissingRun           the world has no run id, or none that is a UUIDv7
 └── Unavailable          it was not decided, or not done; asking again may help
     ├── Contended            lost too many races in a row
     ├── FenceHeld            another writer holds the fence and its lease runs
     ├── Stalled              every writer of the next tick died; it is tried again later
     ├── ConsumerBehind       a required consumer has not read what must not be overtaken
+    ├── QueueFull            as many sends wait as a session holds
     ├── QuotaExceeded        the actor has spent what it may in this window of time
     ├── OutcomeUnknown       a commit may or may not have happened
     ├── StoreUnavailable     the store does not answer
@@ -220,6 +233,12 @@ class UnknownOperation(Invalid): ...
 class UnknownComponent(Invalid): ...
 
 
+class UnknownDelivery(Invalid): ...
+
+
+class UnknownAgent(Invalid): ...
+
+
 class UnknownProcessor(Invalid): ...
 
 
@@ -298,6 +317,30 @@ class NotQuiescent(Refused): ...
 class NotEmpty(Refused): ...
 
 
+class NotOwner(Refused): ...
+
+
+class SendIdReuse(Refused): ...
+
+
+class RunPaused(Refused): ...
+
+
+class NotRetractable(Refused): ...
+
+
+class AlreadyDecided(Refused): ...
+
+
+class SessionTooLarge(Refused): ...
+
+
+class RetainedSessionTooLarge(SessionTooLarge): ...
+
+
+class LineageChanged(Refused): ...
+
+
 class StaleWriter(Refused): ...
 
 
@@ -316,10 +359,16 @@ class SchemaMismatch(Refused): ...
 class NewerSchema(Refused): ...
 
 
+class NewerWriter(Refused): ...
+
+
 class Corrupt(Refused): ...
 
 
 class CorruptLineage(Corrupt): ...
+
+
+class PayloadMissing(Corrupt): ...
 
 
 class MissingRun(Corrupt): ...
@@ -335,6 +384,9 @@ class Stalled(Unavailable): ...
 
 
 class ConsumerBehind(Unavailable): ...
+
+
+class QueueFull(Unavailable): ...
 
 
 class QuotaExceeded(Unavailable):

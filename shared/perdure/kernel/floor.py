@@ -9,10 +9,11 @@ from perdure.kernel.errors import Conflict, NewerSchema, PerdureError, WorldMove
 from perdure.kernel.ids import Instant, Partition, StorageId
 from perdure.kernel.places import catalog_partition
 from perdure.kernel.record import Record
+from perdure.kernel.session.features import FEATURES as JOURNAL_FEATURES
 from perdure.kernel.view import Decision, Key, Reads, View
 
-FEATURES: Final[frozenset[str]] = frozenset()
-"""What this version understands of a catalog beyond the first form of its records."""
+FEATURES: Final = JOURNAL_FEATURES
+"""What this version understands of a catalog, and of the journals in it, beyond their first form."""
 
 FloorState = Literal["open", "staged", "moving", "moved"]
 

@@ -165,3 +165,40 @@ CHECKPOINT_ROWS_MIN: Final = 10_000
 
 ROUNDS_MAX: Final = 64
 """Times one decision may ask for one more record."""
+
+JOURNAL_BYTES_MAX: Final = 1_073_741_824
+"""Bytes of one session's journal, payload objects included: 1 GiB, as recovery must read it."""
+
+PAYLOAD_INLINE_BYTES_MAX: Final = 65_536
+"""Bytes of a frame's payload that stay in the journal; a larger one is an object of its own."""
+
+FRAME_BYTES_MAX: Final = 4_194_304
+"""Bytes of a frame's payload: 4 MiB."""
+
+FRAME_ENVELOPE_BYTES: Final = 256
+"""Bytes that a frame counts for beside its payload: digest, numbers, type, features."""
+
+CALLS_MAX: Final = 64
+"""Tool calls of one model step; a message that asks for more is a failed step."""
+
+CALL_ARGS_BYTES_MAX: Final = 262_144
+"""Canonical bytes of a call's arguments: 256 KiB, the payload of an asynchronous Lambda call."""
+
+TOOL_CALL_ID_BYTES_MAX: Final = 128
+"""Bytes of a model's name for a call; a longer one is replaced. Source: CLOSE_OUT_BYTES."""
+
+CLOSE_OUT_BYTES: Final = (CALLS_MAX + 8) * 1_024
+"""Bytes of a journal kept free for the end of a run: one result for each call of the largest
+batch, and eight frames more."""
+
+INPUT_BYTES_MAX: Final = 1_048_576
+"""Bytes of one input to a session: 1 MiB."""
+
+SEND_ID_BYTES_MAX: Final = 128
+"""Bytes of a send id or of an agent run's id."""
+
+QUEUED_SENDS_MAX: Final = 100
+"""Sends of one session that wait for its run to end."""
+
+RESUMES_MAX: Final = 5
+"""Processes in a row that went on with one turn and did not finish it, after which its run ends."""

@@ -1,0 +1,90 @@
+"""Reading a journal: entries behind a seq, with the head that they lead to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perdure.kernel.errors import Contended, Corrupt, LineageChanged, NotFound
+from perdure.kernel.ids import Instant, Lineage, Seq
+from perdure.kernel.places import after, number
+from perdure.kernel.session.frames import Entry
+from perdure.kernel.session.journal import SessionRequest
+from perdure.kernel.session.records import (
+    Session,
+    SessionHead,
+    session_head_key,
+    session_key,
+)
+from perdure.kernel.view import Decision, Range, Reads, View
+
+PAGE_ENTRIES = 200
+"""Entries of one reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalPage:
+    """Entries that follow a seq without a gap, and the head as it was before they were read."""
+
+    session: Session
+    head: SessionHead
+    entries: tuple[Entry, ...]
+
+    @property
+    def is_last(self) -> bool:
+        """Say whether there is nothing behind these that the head speaks of."""
+        return not self.entries or self.entries[-1].last >= self.head.seq
+
+
+@dataclass(frozen=True, slots=True)
+class ReadJournal(SessionRequest):
+    """Return the entries that begin behind ``seq``, up to the first gap.
+
+    ``lineage`` is that of the journal which the reader has read before, if any.
+    Raises: NotFound, LineageChanged; Corrupt for a head whose entries are not there.
+    """
+
+    seq: Seq
+    limit: int = PAGE_ENTRIES
+    lineage: Lineage | None = None
+
+    @property
+    def _range(self) -> Range[Entry]:
+        first = f"log/{number(self.seq + 1)}"
+        return Range(self.stream, first, after("log/"), Entry, limit=self.limit)
+
+    def reads(self) -> Reads:
+        keys = (session_key(self.ref), session_head_key(self.ref.partition))
+        return Reads(peeks=keys, ranges=(self._range,))
+
+    def decide(self, view: View, now: Instant) -> Decision[JournalPage]:
+        session = view.peek(session_key(self.ref))
+        head = view.peek(session_head_key(self.ref.partition))
+        if session is None or head is None:
+            raise NotFound(
+                expected="a session that exists", found=f"no session {self.ref.session!r}"
+            )
+        check_lineage(session, self.lineage)
+        if head.lineage != session.lineage:
+            raise Corrupt(expected=f"the journal of lineage {session.lineage}", found=head.lineage)
+        entries: list[Entry] = []
+        following = self.seq + 1
+        for entry in view.find(self._range):
+            if entry.first != following:
+                break
+            entries.append(entry)
+            following = entry.last + 1
+        if not entries and head.seq > self.seq:
+            # On DynamoDB a range may not show yet what a running transaction has written.
+            raise Contended(
+                expected=f"frame {self.seq + 1} of session {self.ref.session!r}",
+                found=f"none, though its head is at {head.seq}",
+            )
+        return Decision(JournalPage(session, head, tuple(entries)))
+
+
+def check_lineage(session: Session, lineage: Lineage | None) -> None:
+    """Refuse a reader who has read another journal of that name. Raises LineageChanged."""
+    if lineage is not None and lineage != session.lineage:
+        raise LineageChanged(
+            expected=f"lineage {session.lineage} of session {session.session!r}", found=lineage
+        )
