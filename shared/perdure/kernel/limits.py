@@ -187,8 +187,8 @@ CALL_ARGS_BYTES_MAX: Final = 262_144
 TOOL_CALL_ID_BYTES_MAX: Final = 128
 """Bytes of a model's name for a call; a longer one is replaced. Source: CLOSE_OUT_BYTES."""
 
-CLOSE_OUT_BYTES: Final = (CALLS_MAX + 8) * 1_024
-"""Bytes of a journal kept free for the end of a run: one result for each call of the largest
+CLOSE_OUT_BYTES: Final = (CALLS_MAX + 8) * 2_048
+"""Bytes of a journal kept free for the end of a run: plan and result of each call of the largest
 batch, and eight frames more."""
 
 INPUT_BYTES_MAX: Final = 1_048_576

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from perdure.kernel.errors import Corrupt, FenceHeld, Invalid, StaleWriter
-from perdure.kernel.ids import AgentRunId, Epoch, Holder, Instant, Seq, Token
+from perdure.kernel.ids import AgentRunId, Epoch, Holder, Instant, SendId, Seq, Token
 from perdure.kernel.records import Fence
-from perdure.kernel.session.facts import ApprovalRequested, Fact, RunFinished, RunStarted
+from perdure.kernel.session.facts import ApprovalRequested, Fact, Retracted, RunFinished, RunStarted
 from perdure.kernel.session.frames import Frame, Prepared, entry_key
 from perdure.kernel.session.journal import SessionRequest, added, existing
 from perdure.kernel.session.records import (
@@ -17,6 +17,7 @@ from perdure.kernel.session.records import (
     RunEnd,
     Session,
     SessionHead,
+    Submission,
     session_head_key,
     session_key,
     session_wake_key,
@@ -42,11 +43,13 @@ class SessionGrip:
 class TakeSession(SessionRequest):
     """Become the one who goes on with a session, if its fence is free, released or expired.
 
-    The present holder keeps its epoch, and has its lease renewed. Raises FenceHeld.
+    The present holder keeps its epoch, and has its lease renewed. With ``epoch`` it is only
+    renewed: whoever has lost it does not get it back. Raises FenceHeld, StaleWriter.
     """
 
     holder: Holder
     lease_ms: int
+    epoch: Epoch | None = None
 
     def checked(self) -> TakeSession:
         """Return self if holder and lease are within the limits. Raises Invalid."""
@@ -59,6 +62,11 @@ class TakeSession(SessionRequest):
     def decide(self, view: View, now: Instant) -> Decision[SessionGrip]:
         session, head = existing(view, self.ref)
         fence, until = head.fence, Instant(now + self.lease_ms)
+        if self.epoch is not None and (fence.epoch, fence.holder) != (self.epoch, self.holder):
+            raise StaleWriter(
+                expected=f"epoch {self.epoch} on session {self.ref.session!r}",
+                found=f"epoch {fence.epoch}",
+            )
         if fence.holder != self.holder and fence.is_held(now):
             raise FenceHeld(
                 expected=f"a free fence on session {self.ref.session!r}",
@@ -192,6 +200,10 @@ def _applied(
     match fact:
         case RunStarted():
             return _begun(view, head, fact)
+        case Retracted():
+            waiting = _waiting(view, head, fact.submission_id)
+            after = replace(head, queued=head.queued - 1)
+            return after, [replace(waiting, state="retracted")]
         case RunFinished():
             if head.run != fact.run_id:
                 raise Corrupt(expected=f"run {fact.run_id!r} to be running", found=str(head.run))
@@ -224,9 +236,7 @@ def _begun(view: View, head: SessionHead, fact: RunStarted) -> tuple[SessionHead
     """Begin a run that was queued."""
     if head.run is not None or fact.submission_id is None:
         raise Corrupt(expected="no run before a queued one begins", found=str(head.run))
-    waiting = view.get(submission_key(head.partition, fact.submission_id))
-    if waiting is None or waiting.state != "pending":
-        raise torn(f"submission {fact.submission_id!r} to wait")
+    waiting = _waiting(view, head, fact.submission_id)
     begun = replace(
         head,
         run=fact.run_id,
@@ -237,6 +247,13 @@ def _begun(view: View, head: SessionHead, fact: RunStarted) -> tuple[SessionHead
         queued=head.queued - 1,
     )
     return begun, [replace(waiting, state="started")]
+
+
+def _waiting(view: View, head: SessionHead, send: SendId) -> Submission:
+    waiting = view.get(submission_key(head.partition, send))
+    if waiting is None or waiting.state != "pending":
+        raise torn(f"submission {send!r} to wait")
+    return waiting
 
 
 def _present(head: SessionHead) -> AgentRunId:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from perdure.kernel.errors import Contended, Corrupt, LineageChanged, NotFound
 from perdure.kernel.ids import Instant, Lineage, Seq
 from perdure.kernel.places import after, number
-from perdure.kernel.session.frames import Entry
+from perdure.kernel.session.frames import Entry, entry_key
 from perdure.kernel.session.journal import SessionRequest
 from perdure.kernel.session.records import (
     Session,
@@ -80,6 +80,31 @@ class ReadJournal(SessionRequest):
                 found=f"none, though its head is at {head.seq}",
             )
         return Decision(JournalPage(session, head, tuple(entries)))
+
+
+@dataclass(frozen=True, slots=True)
+class ProveGap(SessionRequest):
+    """Say of a journal whose next entry is not found whether it is lost, as of one moment.
+
+    Raises: Corrupt if the head speaks of a frame that is not there; else nothing.
+    """
+
+    seq: Seq
+
+    def reads(self) -> Reads:
+        following = entry_key(self.stream, Seq(self.seq + 1))
+        return Reads(peeks=(session_head_key(self.stream), following), snapshot=True)
+
+    def decide(self, view: View, now: Instant) -> Decision[None]:
+        head = view.peek(session_head_key(self.stream))
+        entry = view.peek(entry_key(self.stream, Seq(self.seq + 1)))
+        if head is not None and head.seq > self.seq and entry is None:
+            raise Corrupt(
+                expected=f"frame {self.seq + 1} of session {self.ref.session!r}, whose head is"
+                f" at {head.seq}",
+                found="none",
+            )
+        return Decision(None)
 
 
 def check_lineage(session: Session, lineage: Lineage | None) -> None:
