@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 from perdure.kernel.component import Component, ComponentType, Registry
-from perdure.kernel.errors import NotFound
+from perdure.kernel.errors import NotFound, UnknownAgent, shown
 from perdure.kernel.ids import checked_id
 from perdure.runtime.resources import Factory, Pool
+from perdure.runtime.session.agent import checked_agent
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from perdure.runtime.compute import TickContext
+    from perdure.runtime.session.agent import Agent
 
 Moment = Literal[
     "PreTick",
@@ -69,6 +71,7 @@ class App:
         self._processors: dict[str, Processor] = {}
         self._hooks: dict[str, Hook] = {}
         self.resources = Pool()
+        self._agents: dict[str, Agent] = {}
         self._prefixes: dict[str, str] = {}
 
     def component(self, model: _ComponentT) -> _ComponentT:
@@ -136,8 +139,28 @@ class App:
 
         return register
 
+    def agent(self, agent: Agent) -> Agent:
+        """Register an agent for sessions. Raises InvalidId, Invalid."""
+        checked_agent(agent)
+        if self._agents.setdefault(checked_id(agent.name, what="an agent's name"), agent) != agent:
+            raise ValueError(f"Expected one agent named {agent.name!r}; found two.")
+        return agent
+
+    def agent_named(self, name: str) -> Agent:
+        """Return an agent; those of included modules are known after :meth:`load`.
+
+        Raises: UnknownAgent.
+        """
+        found = self._agents.get(name)
+        if found is None:
+            raise UnknownAgent(
+                expected=f"one of the agents {', '.join(sorted(self._agents)) or '(none)'}",
+                found=shown(name),
+            )
+        return found
+
     def include(self, *modules: str) -> None:
-        """Name modules that register processors on import; :meth:`load` imports them."""
+        """Name modules that register processors and agents on import; :meth:`load` imports them."""
         self._modules.extend(modules)
 
     def load(self) -> None:
