@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
-from perdure.kernel.errors import InvalidValue, shown
+from perdure.kernel.errors import InvalidValue
+from perdure.kernel.shown import shown
 
 YEARS: Final = (1970, 2199)
 """Source: EventBridge Scheduler user guide, "Schedule types", cron-based schedules."""

@@ -22,8 +22,8 @@ from perdure.kernel.errors import (
     PerdureError,
     StoreUnavailable,
     TooLarge,
-    shown,
 )
+from perdure.kernel.shown import shown
 from perdure_emulator.authorizer import Authorizer, Denied
 from perdure_emulator.declared import Template
 from perdure_emulator.front import Bucket, Pages

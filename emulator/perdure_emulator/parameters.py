@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from perdure.kernel.errors import InvalidValue, shown
+from perdure.kernel.errors import InvalidValue
+from perdure.kernel.shown import shown
 
 LISTS: Final = ("CommaDelimitedList", "List<")
 NUMBERS: Final = frozenset({"Number", "List<Number>"})

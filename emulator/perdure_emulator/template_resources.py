@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from perdure.kernel.errors import InvalidValue, shown
+from perdure.kernel.errors import InvalidValue
+from perdure.kernel.shown import shown
 from perdure_emulator.cloudformation import ACCOUNT, REGION, STACK, Document, named, part
 from perdure_emulator.declared import Cors, Made, Queue, Throttle
 

@@ -9,8 +9,9 @@ from typing import Any, Final
 from perdure.api.operations import LEAST_ROLE, ROLES, Role
 from perdure.api.settings_access import Access
 from perdure.kernel.caller import LOCAL, Allowance, Caller
-from perdure.kernel.errors import InvalidId, NotPermitted, Unauthenticated, shown
+from perdure.kernel.errors import InvalidId, NotPermitted, Unauthenticated
 from perdure.kernel.ids import checked_id
+from perdure.kernel.shown import shown
 
 COST: Final[Mapping[str, int]] = {
     "run_ticks": 10,

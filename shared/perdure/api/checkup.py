@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from perdure.kernel.errors import PerdureError, StoreRefused, Unavailable, text_of
+from perdure.kernel.errors import PerdureError, StoreRefused, Unavailable
+from perdure.kernel.shown import text_of
 
 Level = Literal["ok", "warn", "fail", "skip"]
 

@@ -10,15 +10,8 @@ from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from perdure.kernel.errors import (
-    InvalidJson,
-    InvalidValue,
-    NotFinite,
-    OutOfRange,
-    fault,
-    path_shown,
-    shown,
-)
+from perdure.kernel.errors import InvalidJson, InvalidValue, NotFinite, OutOfRange, fault
+from perdure.kernel.shown import path_shown, shown
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final, Protocol
 
-from perdure.kernel.errors import InvalidValue, shown
+from perdure.kernel.errors import InvalidValue
 from perdure.kernel.pace import MissedTicks
+from perdure.kernel.shown import shown
 
 _WRITTEN: Final = re.compile(r"(\d{1,12})(ms|s|m|h|d)", re.ASCII)
 _MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -8,10 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from perdure.api.decoding import typed
 from perdure.kernel import limits
-from perdure.kernel.errors import InvalidValue, shown
+from perdure.kernel.errors import InvalidValue
 from perdure.kernel.listing import Show
 from perdure.kernel.operations import AnyCommand, parsed_commands
 from perdure.kernel.pace import MissedTicks
+from perdure.kernel.shown import shown
 from perdure.kernel.status import CommandState
 
 PAGE_DEFAULT: Final = 100

@@ -10,9 +10,10 @@ from pydantic import BaseModel, ConfigDict
 
 from perdure.api.decoding import strict_json, typed
 from perdure.kernel.canonical import canonical
-from perdure.kernel.errors import InvalidValue, PerdureError, shown
+from perdure.kernel.errors import InvalidValue, PerdureError
 from perdure.kernel.ids import Instant, StorageId, WorldId, checked_id
 from perdure.kernel.places import WorldRef, is_hint_of
+from perdure.kernel.shown import shown
 from perdure.runtime.dispatch import Due
 
 SEND_MAX: Final = 10

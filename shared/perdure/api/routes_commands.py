@@ -12,7 +12,8 @@ from perdure.api.invocation import current
 from perdure.api.measures import tell
 from perdure.api.ports import Api
 from perdure.api.routing import Route, route
-from perdure.kernel.errors import InvalidValue, shown
+from perdure.kernel.errors import InvalidValue
+from perdure.kernel.shown import shown
 
 IDEMPOTENCY_KEY: Final = "idempotency-key"
 

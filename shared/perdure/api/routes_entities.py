@@ -11,8 +11,9 @@ from perdure.api.gateway import Answer, Request
 from perdure.api.ports import QueryPorts, RowsAsked
 from perdure.api.routing import Route, route
 from perdure.kernel import limits
-from perdure.kernel.errors import InvalidValue, NotPublished, shown
+from perdure.kernel.errors import InvalidValue, NotPublished
 from perdure.kernel.ids import EntityId, Tick, WorldId
+from perdure.kernel.shown import shown
 
 STREAM: Final = "application/vnd.apache.arrow.stream"
 

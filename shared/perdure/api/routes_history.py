@@ -9,8 +9,9 @@ from perdure.api import models_consumers as models
 from perdure.api.decoding import cursor, resumed
 from perdure.api.ports import EventsAsked, HistoryPorts
 from perdure.api.routing import Route, route
-from perdure.kernel.errors import InvalidValue, shown
+from perdure.kernel.errors import InvalidValue
 from perdure.kernel.events import KINDS
+from perdure.kernel.shown import shown
 
 _PLACE: Final = re.compile(r"(\d{1,19}) (\d{1,19})", re.ASCII)
 

@@ -11,7 +11,7 @@ from perdure.kernel import limits
 from perdure.kernel.alike import alike
 from perdure.kernel.canonical import canonical, digest
 from perdure.kernel.component import Component, Registry, checked_values
-from perdure.kernel.errors import InvalidBatch, InvalidValue, TooLarge, shown
+from perdure.kernel.errors import InvalidBatch, InvalidValue, TooLarge
 from perdure.kernel.ids import (
     BatchId,
     CommandId,
@@ -24,6 +24,7 @@ from perdure.kernel.ids import (
 from perdure.kernel.kept import kept
 from perdure.kernel.log import payload_digest
 from perdure.kernel.operations import Command
+from perdure.kernel.shown import shown
 
 SPELLED_AT_A_TIME: Final = 64
 """Commands whose spellings are in hand together: few enough to be gone before the collector

@@ -18,13 +18,13 @@ from perdure.kernel.errors import (
     UnknownHook,
     UnknownProcessor,
     UnknownResource,
-    shown,
 )
 from perdure.kernel.ids import Holder, Instant, Partition, checked_id
 from perdure.kernel.places import WorldRef
 from perdure.kernel.record import Record
 from perdure.kernel.records import Head, World, head_key, world_key
 from perdure.kernel.request import WorldRequest
+from perdure.kernel.shown import shown
 from perdure.kernel.view import Decision, Key, Reads, View
 from perdure.kernel.wake import UNREAD_MS, active_head, appended, woken
 from perdure.kernel.writers import check_app, check_holder

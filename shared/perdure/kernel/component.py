@@ -13,15 +13,9 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from perdure.kernel import limits
 from perdure.kernel.canonical import canonical, digest
-from perdure.kernel.errors import (
-    InvalidValue,
-    OutOfRange,
-    UnknownComponent,
-    fault,
-    path_shown,
-    shown,
-)
+from perdure.kernel.errors import InvalidValue, OutOfRange, UnknownComponent, fault
 from perdure.kernel.ids import TableId
+from perdure.kernel.shown import path_shown, shown
 
 Logical = Literal["int64", "float64", "bool", "string"]
 

@@ -16,7 +16,6 @@ from perdure.kernel.errors import (
     NotFound,
     NotResumable,
     WorldDestroyed,
-    shown,
 )
 from perdure.kernel.floor import check_floor, floor_key
 from perdure.kernel.ids import (
@@ -47,6 +46,7 @@ from perdure.kernel.records import (
     world_key,
 )
 from perdure.kernel.request import WorldRequest
+from perdure.kernel.shown import shown
 from perdure.kernel.upkeep import Schedule
 from perdure.kernel.view import Decision, Key, Range, Reads, View, Write
 from perdure.kernel.wake import UNREAD_MS, appended, woken

@@ -78,7 +78,6 @@ PerdureError
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import ClassVar
 
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
@@ -113,27 +112,6 @@ def _rebuilt(of: type[PerdureError], expected: str, found: str) -> PerdureError:
     return of(expected=expected, found=found)
 
 
-SHOWN_CHARACTERS_MAX = 80
-"""Characters of a value from outside in a message."""
-
-
-def shown(value: object) -> str:
-    """Spell a value from outside for a message, however large or deep it is."""
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # an int too long, a nest too deep
-        text = f"{type(value).__name__} too large to print"
-    return text if len(text) <= SHOWN_CHARACTERS_MAX else f"{text[: SHOWN_CHARACTERS_MAX - 1]}…"
-
-
-def path_shown(parts: Iterable[int | str]) -> str:
-    """Spell where in a request a value lies, with names from outside cut and escaped."""
-    return ".".join(
-        part if isinstance(part, str) and part.isidentifier() and len(part) <= 80 else shown(part)
-        for part in parts
-    )
-
-
 _NO_OBJECT = frozenset({"model_type", "model_attributes_type", "dict_type"})
 
 
@@ -155,18 +133,6 @@ def fault(kind: str, where: str, message: str, found: str) -> InvalidValue:
 def code_of(error: type[BaseException]) -> str:
     """Return the code of an error's class: its name in snake_case."""
     return _WORD_START.sub("_", error.__name__).lower()
-
-
-def text_of(error: BaseException) -> str:
-    """Spell an error of somebody else's for a message: never empty, always printable.
-
-    Its text may be no Unicode, or fail as well: whoever raised it is not to be trusted.
-    """
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001  # it has failed once already; its name must do
-        text = ""
-    return text.encode(errors="backslashreplace").decode() or type(error).__name__
 
 
 class Refused(PerdureError):

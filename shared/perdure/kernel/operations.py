@@ -9,15 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from perdure.kernel import limits
 from perdure.kernel.component import Component
-from perdure.kernel.errors import (
-    DirectOnly,
-    InvalidBatch,
-    InvalidValue,
-    UnknownOperation,
-    fault,
-    path_shown,
-    shown,
-)
+from perdure.kernel.errors import DirectOnly, InvalidBatch, InvalidValue, UnknownOperation, fault
+from perdure.kernel.shown import path_shown, shown
 
 DIRECT_ONLY: Final = frozenset(
     {

@@ -7,8 +7,9 @@ from functools import lru_cache
 from typing import Final, Literal, get_args
 
 from perdure.kernel import limits
-from perdure.kernel.errors import Corrupt, shown
+from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Instant, Partition, Sequence, StorageId, Tick, WorldId, short_hash
+from perdure.kernel.shown import shown
 
 MINUTE_MS: Final = 60_000
 WAKE_SHARDS: Final = 8

@@ -12,8 +12,8 @@ from perdure.kernel.errors import (
     StoreRefused,
     StoreUnavailable,
     Unavailable,
-    text_of,
 )
+from perdure.kernel.shown import text_of
 
 NO_VERDICT: Final = (Unavailable, Corrupt, NewerSchema, SchemaMismatch)
 """What the store says, not a decision: it proves nothing about a commit that was sent before."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from perdure.kernel.errors import MissingRun, shown
+from perdure.kernel.errors import MissingRun
 from perdure.kernel.ids import Holder
 from perdure.kernel.reading import WorldState
+from perdure.kernel.shown import shown
 from perdure.kernel.wake import check_active
 from perdure.kernel.writers import check_app, check_mode, check_writer
 

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple, cast
 
 from perdure.kernel import limits, ranges
 from perdure.kernel.batch import grouped
-from perdure.kernel.errors import Corrupt, shown
+from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import BatchId, CommandId, EntityId, Tick, indexed_command_id
 from perdure.kernel.ids import Sequence as CommandSequence
 from perdure.kernel.kept import kept
 from perdure.kernel.log import LogEntry
 from perdure.kernel.ranges import Ranges
+from perdure.kernel.shown import shown
 
 
 class StoredCommand(NamedTuple):

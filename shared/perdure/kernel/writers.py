@@ -5,17 +5,11 @@ from __future__ import annotations
 from typing import Final, get_args
 
 from perdure.kernel import limits
-from perdure.kernel.errors import (
-    Invalid,
-    NotPermitted,
-    NotResumable,
-    UnknownWriterMode,
-    WrongApp,
-    shown,
-)
+from perdure.kernel.errors import Invalid, NotPermitted, NotResumable, UnknownWriterMode, WrongApp
 from perdure.kernel.ids import Holder, checked_id
 from perdure.kernel.places import WorldRef
 from perdure.kernel.records import Head, World, WriterMode
+from perdure.kernel.shown import shown
 
 WRITER_MODES: Final[tuple[str, ...]] = get_args(WriterMode)
 

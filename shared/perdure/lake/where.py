@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perdure.kernel import limits
-from perdure.kernel.errors import InvalidFilter, shown
+from perdure.kernel.errors import InvalidFilter
+from perdure.kernel.shown import shown
 
 TEXT_CHARACTERS_MAX: Final = 4_000
 

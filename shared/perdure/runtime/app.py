@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 from perdure.kernel.component import Component, ComponentType, Registry
-from perdure.kernel.errors import NotFound, UnknownAgent, shown
+from perdure.kernel.errors import NotFound, UnknownAgent
 from perdure.kernel.ids import checked_id
+from perdure.kernel.shown import shown
 from perdure.runtime.resources import Factory, Pool
 from perdure.runtime.session.agent import checked_agent
 

@@ -14,7 +14,7 @@ import numpy as np
 from perdure.kernel import limits
 from perdure.kernel.canonical import digest
 from perdure.kernel.component import Component, Registry, checked_value
-from perdure.kernel.errors import TickFailed, code_of, text_of
+from perdure.kernel.errors import TickFailed, code_of
 from perdure.kernel.ids import (
     IN_TICK_ENTITY_FIRST,
     EntityId,
@@ -25,6 +25,7 @@ from perdure.kernel.ids import (
     WorldId,
 )
 from perdure.kernel.ids import Sequence as CommandSequence
+from perdure.kernel.shown import text_of
 from perdure.kernel.stored import StoredCommand
 from perdure.lake.archetype import Archetype
 from perdure.lake.staging import Staging

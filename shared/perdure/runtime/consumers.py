@@ -13,9 +13,10 @@ from perdure.kernel.consumers import (
     RemoveConsumer,
     SetConsumer,
 )
-from perdure.kernel.errors import OutOfRange, shown
+from perdure.kernel.errors import OutOfRange
 from perdure.kernel.ids import Holder, Seq, StorageId, WorldId, checked_id
 from perdure.kernel.places import WorldRef
+from perdure.kernel.shown import shown
 from perdure.runtime.ports import Executes
 
 

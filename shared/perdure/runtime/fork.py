@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from perdure.kernel import limits
 from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.create import Identity, WorldInfo, checked_pace
-from perdure.kernel.errors import Contended, Invalid, shown
+from perdure.kernel.errors import Contended, Invalid
 from perdure.kernel.fork import Birth, FindFork
 from perdure.kernel.fork_source import (
     PENDINGS,
@@ -32,6 +32,7 @@ from perdure.kernel.pace import MissedTicks
 from perdure.kernel.places import WorldRef
 from perdure.kernel.ranges import Ranges
 from perdure.kernel.reading import FindWorld
+from perdure.kernel.shown import shown
 from perdure.runtime.ports import Executes
 
 T = TypeVar("T")

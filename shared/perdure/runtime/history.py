@@ -12,12 +12,13 @@ from pyiceberg.table import Table
 
 from perdure.kernel import limits
 from perdure.kernel.audit import FindAudited, FindAuditTable
-from perdure.kernel.errors import Corrupt, Invalid, PerdureError, shown
+from perdure.kernel.errors import Corrupt, Invalid, PerdureError
 from perdure.kernel.events import KINDS
 from perdure.kernel.ids import StorageId, WorldId, checked_id
 from perdure.kernel.places import WorldRef
 from perdure.kernel.records import World
 from perdure.kernel.refusals import unanswered
+from perdure.kernel.shown import shown
 from perdure.lake import audit
 from perdure.lake.audit import EventFilter, Stretch
 from perdure.lake.iceberg import Lake

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
-from perdure.kernel.errors import UnknownResource, shown
+from perdure.kernel.errors import UnknownResource
+from perdure.kernel.shown import shown
 
 Factory: TypeAlias = Callable[[], Any]
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perdure.kernel.errors import Corrupt, PerdureError, text_of
+from perdure.kernel.errors import Corrupt, PerdureError
 from perdure.kernel.ids import TableId
 from perdure.kernel.records import Manifest, TableRows
+from perdure.kernel.shown import text_of
 from perdure.kernel.trim import Trim
 from perdure.lake.state import Rows
 from perdure.runtime.findings import Finding, Kind

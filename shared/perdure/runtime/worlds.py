@@ -14,7 +14,7 @@ from perdure.kernel.admit import Admit, Admitted, KnownAdmitted, Receipt
 from perdure.kernel.batch import prepared, split
 from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.component import Registry
-from perdure.kernel.errors import Invalid, OutcomeUnknown, TooLarge, Unavailable, shown
+from perdure.kernel.errors import Invalid, OutcomeUnknown, TooLarge, Unavailable
 from perdure.kernel.ids import (
     BatchId,
     CommandId,
@@ -34,6 +34,7 @@ from perdure.kernel.operations import Command
 from perdure.kernel.pace import MissedTicks
 from perdure.kernel.places import WorldRef
 from perdure.kernel.records import WriterMode
+from perdure.kernel.shown import shown
 from perdure.kernel.view import Request
 from perdure.runtime.ports import Executes
 from perdure.runtime.steady import steadily

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Final, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from perdure.kernel.errors import Corrupt, shown
+from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import AgentRunId, CallBatchId, CallKey, Lineage, SendId, SessionId, StepId
+from perdure.kernel.session.config import RunConfig, Scope
 from perdure.kernel.session.features import (
     CANCEL_V1,
     MANIFEST_V1,
@@ -28,45 +29,12 @@ from perdure.kernel.session.messages import (
     Outcome,
     Usage,
 )
+from perdure.kernel.shown import shown
 
 Delivery = Literal["queue", "steer", "interrupt"]
 CancelAt = Literal["boundary", "now"]
 Reason = Literal["completed", "max_steps", "cancelled", "error", "interrupted"]
 Decided = Literal["approved", "denied"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
-    """Under whose authority a run was admitted: frozen with it."""
-
-    owner: str
-    ref: str
-    scope_epoch: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrozenTool:
-    """What a run may call, as it was when the run began."""
-
-    name: str
-    schema_digest: str
-    effect: Effect
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunConfig:
-    """How a run is done: what the journal says, not what the code says by now."""
-
-    agent: str
-    model: str
-    system: str
-    max_steps: int
-    options: dict[str, Any] = dataclasses.field(default_factory=dict)
-    tools: tuple[FrozenTool, ...] = ()
-
-    def tool(self, name: str) -> FrozenTool | None:
-        """Return what is frozen of a tool."""
-        return next((each for each in self.tools if each.name == name), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

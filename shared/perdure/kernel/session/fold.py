@@ -12,12 +12,12 @@ from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import AgentRunId, CallBatchId, CallKey, Lineage, SendId, Seq, StepId
 from perdure.kernel.session import facts
 from perdure.kernel.session.answers import answer_of, is_interrupting
+from perdure.kernel.session.config import RunConfig, Scope
 from perdure.kernel.session.facts import (
     CancelAt,
     Fact,
     PlannedCall,
     Reason,
-    RunConfig,
     ToolNoDispatch,
     ToolResult,
 )
@@ -88,7 +88,7 @@ class Run:
     config: RunConfig
     episode: int
     seq: Seq
-    scope: facts.Scope | None
+    scope: Scope | None
     steps: int = 0
     step: Step | None = None
     usage: Usage = field(default_factory=Usage)

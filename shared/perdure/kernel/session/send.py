@@ -19,18 +19,16 @@ from perdure.kernel.errors import (
     SendIdReuse,
     TooLarge,
     UnknownDelivery,
-    shown,
 )
 from perdure.kernel.ids import AgentRunId, Instant, SendId, Seq, Token, checked_id
+from perdure.kernel.session.config import RunConfig, Scope
 from perdure.kernel.session.facts import (
     Delivery,
     Queued,
     QueuedRequest,
     Reason,
     RunCancelRequested,
-    RunConfig,
     RunStarted,
-    Scope,
     Steered,
 )
 from perdure.kernel.session.frames import Prepared, prepared
@@ -49,6 +47,7 @@ from perdure.kernel.session.records import (
     session_key,
     submission_key,
 )
+from perdure.kernel.shown import shown
 from perdure.kernel.view import Decision, Reads, View, Write
 
 DELIVERIES = get_args(Delivery)

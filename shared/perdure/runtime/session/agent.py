@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from perdure.kernel.errors import Invalid, OutOfRange, UnknownField, WrongType, shown
-from perdure.kernel.session.facts import FrozenTool, RunConfig
+from perdure.kernel.errors import Invalid, OutOfRange, UnknownField, WrongType
+from perdure.kernel.session.config import FrozenTool, RunConfig
+from perdure.kernel.shown import shown
 from perdure.runtime.session.ports import Tools
 
 STEPS_DEFAULT: Final = 20

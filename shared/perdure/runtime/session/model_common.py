@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from perdure.kernel.canonical import canonical, strict
-from perdure.kernel.errors import shown
 from perdure.kernel.ids import Instant
 from perdure.kernel.session.messages import AssistantMessage, Attempt, Measured, ToolCall
+from perdure.kernel.shown import shown
 from perdure.runtime.session.ports import ModelCall, ModelRefused
 
 MESSAGE_BYTES_MAX: Final = 4 * 1_024 * 1_024

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from perdure.kernel.ids import CallBatchId
 from perdure.kernel.session import answers
+from perdure.kernel.session.config import FrozenTool
 from perdure.kernel.session.facts import (
     ApprovalRequested,
     Fact,
-    FrozenTool,
     PlannedCall,
     SchemaPin,
     ToolBatchFinished,

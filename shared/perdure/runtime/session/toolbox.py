@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perdure.kernel.ids import SessionId
-from perdure.kernel.session.facts import FrozenTool
+from perdure.kernel.session.config import FrozenTool
 from perdure.kernel.session.messages import ToolCall
 from perdure.runtime.session.ports import Tool, ToolSpec
 
