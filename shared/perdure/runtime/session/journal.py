@@ -22,7 +22,7 @@ from perdure.kernel.session.owner import (
 from perdure.kernel.session.read import ProveGap, ReadJournal
 from perdure.kernel.session.records import Session, SessionHead, SessionRef
 from perdure.runtime.ports import Executes
-from perdure.runtime.session import payloads
+from perdure.runtime.session import marks, payloads
 from perdure.runtime.session.payloads import Objects
 from perdure.runtime.session.ports import Pause
 from perdure.runtime.steady import steadily
@@ -86,28 +86,52 @@ def _check_end(head: SessionHead, frames: Sequence[Frame], end: Place) -> None:
 class Journal:
     """The journal of one session under its fence, folded as far as it was read."""
 
-    def __init__(self, means: Means, ref: SessionRef, grip: SessionGrip, lease_ms: int) -> None:
+    def __init__(self, means: Means, ref: SessionRef, session: Session, lease_ms: int) -> None:
         self.means = means
         self.ref = ref
-        self.session = grip.session
-        self.fold = Fold(grip.session.lineage)
-        self.until = grip.until
-        self._grip = grip
+        self.session = session
+        self.fold = Fold(session.lineage)
+        self.until = Instant(0)
+        self._grip: SessionGrip | None = None
         self._lease_ms = lease_ms
         self._place = Place()
+        self._mark = Place()
 
     @classmethod
     async def open(cls, means: Means, ref: SessionRef, holder: Holder, lease_ms: int) -> Journal:
-        """Take the fence of a session, then read and fold its journal.
+        """Read and fold the journal of a session, then take its fence.
 
+        What cannot be read is not taken: its fence stays as it is.
         Raises: NotFound, FenceHeld, Corrupt, NewerWriter, PayloadMissing, Unavailable kinds.
         """
-        # What cannot be read is not taken: its fence stays as it is.
-        await read_frames(means, ref, Place())
+        marked = await marks.read(means.authority, means.objects, ref)
+        place = Place() if marked is None else marked.place
+        session, _, frames = await read_frames(means, ref, place)
+        journal = cls(means, ref, session, lease_ms)
+        if marked is not None and marked.fold.lineage == session.lineage:
+            journal.fold, journal._place, journal._mark = marked.fold, place, place
+        elif marked is not None:
+            _, _, frames = await read_frames(means, ref, Place())
+        await journal._take_in(frames)
         grip = await means.authority.execute(TakeSession(ref, holder, lease_ms).checked())
-        journal = cls(means, ref, grip, lease_ms)
+        journal._grip, journal.until = grip, grip.until
         await journal.catch_up()
         return journal
+
+    @property
+    def grip(self) -> SessionGrip:
+        """The fence, held."""
+        assert self._grip is not None, "a journal in somebody's hand has its fence"
+        return self._grip
+
+    async def keep_fold(self) -> None:
+        """Keep what the journal comes to for whoever opens it next, if that is worth it."""
+        means = self.means
+        kept = await marks.keep(
+            means.authority, means.objects, self.ref, self.fold, self._place, self._mark
+        )
+        if kept:
+            self._mark = self._place
 
     async def catch_up(self) -> None:
         """Fold what others have written. Raises Corrupt, NewerWriter, PayloadMissing."""
@@ -126,8 +150,8 @@ class Journal:
         spelled = tuple(prepared(fact) for fact in facts)
         request = Append(
             self.ref,
-            self._grip.epoch,
-            self._grip.holder,
+            self.grip.epoch,
+            self.grip.holder,
             self._place.seq,
             spelled,
             self.means.new_token(),
@@ -157,7 +181,7 @@ class Journal:
     async def renew(self) -> SessionHead:
         """Have the lease run anew, and return the head. Raises FenceHeld, Unavailable kinds."""
         taken = await self.means.authority.execute(
-            TakeSession(self.ref, self._grip.holder, self._lease_ms, epoch=self._grip.epoch)
+            TakeSession(self.ref, self.grip.holder, self._lease_ms, epoch=self.grip.epoch)
         )
         self.until = taken.until
         return taken.head
@@ -165,7 +189,7 @@ class Journal:
     async def let_go(self) -> None:
         """Release the fence, if it is still this one's."""
         await self.means.authority.execute(
-            ReleaseSession(self.ref, self._grip.holder, self._grip.epoch)
+            ReleaseSession(self.ref, self.grip.holder, self.grip.epoch)
         )
 
     @property

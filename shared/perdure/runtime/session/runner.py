@@ -56,7 +56,10 @@ async def drive(crew: Crew, ref: SessionRef, *, deadline: Instant, told: Told = 
     is_resuming = run is not None and run.owned
     work = Work(crew, journal, deadline, told, is_resuming=is_resuming)
     try:
-        return await _Runner(work).run()
+        driven = await _Runner(work).run()
+        with contextlib.suppress(Unavailable):  # it only saves the next one some reading
+            await journal.keep_fold()
+        return driven
     finally:
         with contextlib.suppress(Unavailable, StaleWriter):  # its lease runs out by itself
             await journal.let_go()
