@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from perdure.kernel.errors import Contended, Corrupt, Unavailable
+from perdure.kernel.errors import Contended, Corrupt, StaleWriter, Unavailable
 from perdure.kernel.ids import Holder, Instant, Lineage, Seq, Token
 from perdure.kernel.session.facts import Fact
 from perdure.kernel.session.fold import Fold
@@ -134,8 +134,17 @@ class Journal:
             self._mark = self._place
 
     async def catch_up(self) -> None:
-        """Fold what others have written. Raises Corrupt, NewerWriter, PayloadMissing."""
-        _, _, frames = await read_frames(self.means, self.ref, self._place, self.session.lineage)
+        """Fold what others have written.
+
+        Raises: StaleWriter if one of them holds the fence; Corrupt, NewerWriter, PayloadMissing.
+        """
+        _, head, frames = await read_frames(self.means, self.ref, self._place, self.session.lineage)
+        epoch = max([head.fence.epoch, *(frame.fence for frame in frames)])
+        if epoch != self.grip.epoch:
+            raise StaleWriter(
+                expected=f"epoch {self.grip.epoch} on session {self.ref.session!r}",
+                found=f"epoch {epoch}",
+            )
         await self._take_in(frames)
 
     async def append(

@@ -162,6 +162,8 @@ class Work:
             if facts is None:
                 return False
             whole = (*self._resumed(), *facts)
+            if not whole:
+                return False
             if await self.journal.append(whole, is_close_out=is_close_out):
                 self.is_resuming = False
                 self.told(Happened(self.journal.seq - len(whole) + 1, whole))
