@@ -142,10 +142,11 @@ class Refused(PerdureError):
 class Unavailable(PerdureError):
     """It was not decided, or not done; asking again may help.
 
-    ``batch_id`` names the batch to ask again with, when the server had chosen its id.
+    ``batch_id`` or ``send_id`` is what to ask again with, when the server had chosen it.
     """
 
     batch_id: str | None = None
+    send_id: str | None = None
 
 
 class Invalid(Refused): ...

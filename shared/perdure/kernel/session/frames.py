@@ -220,6 +220,17 @@ def verified(lineage: Lineage, after: Place, entries: Iterable[Entry]) -> list[F
     Each frame is held to its digest first, then to its place, then to what this version
     understands. Raises Corrupt, NewerWriter.
     """
+    frames = proved(lineage, after, entries)
+    for frame in frames:
+        check_understood(frame)
+    return frames
+
+
+def proved(lineage: Lineage, after: Place, entries: Iterable[Entry]) -> list[Frame]:
+    """Return the frames of entries that follow ``after``, also those of a newer version.
+
+    Raises Corrupt.
+    """
     frames: list[Frame] = []
     for entry in entries:
         if entry.previous != after.digest:
@@ -231,8 +242,6 @@ def verified(lineage: Lineage, after: Place, entries: Iterable[Entry]) -> list[F
                 raise _corrupt(entry, frame.seq, f"a frame {after.seq + 1}")
             after = Place(frame.seq, frame.digest)
             frames.append(frame)
-    for frame in frames:
-        check_understood(frame)
     return frames
 
 

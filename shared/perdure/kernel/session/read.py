@@ -12,6 +12,7 @@ from perdure.kernel.session.journal import SessionRequest
 from perdure.kernel.session.records import (
     Session,
     SessionHead,
+    SessionRef,
     session_head_key,
     session_key,
 )
@@ -57,12 +58,7 @@ class ReadJournal(SessionRequest):
         return Reads(peeks=keys, ranges=(self._range,))
 
     def decide(self, view: View, now: Instant) -> Decision[JournalPage]:
-        session = view.peek(session_key(self.ref))
-        head = view.peek(session_head_key(self.ref.partition))
-        if session is None or head is None:
-            raise NotFound(
-                expected="a session that exists", found=f"no session {self.ref.session!r}"
-            )
+        session, head = found_session(view, self.ref)
         check_lineage(session, self.lineage)
         if head.lineage != session.lineage:
             raise Corrupt(expected=f"the journal of lineage {session.lineage}", found=head.lineage)
@@ -105,6 +101,14 @@ class ProveGap(SessionRequest):
                 found="none",
             )
         return Decision(None)
+
+
+def found_session(view: View, ref: SessionRef) -> tuple[Session, SessionHead]:
+    """Return identity and head of a session, to be read and nothing else. Raises NotFound."""
+    session, head = view.peek(session_key(ref)), view.peek(session_head_key(ref.partition))
+    if session is None or head is None:
+        raise NotFound(expected="a session that exists", found=f"no session {ref.session!r}")
+    return session, head
 
 
 def check_lineage(session: Session, lineage: Lineage | None) -> None:

@@ -20,7 +20,7 @@ from perdure.kernel.errors import (
     TooLarge,
     UnknownDelivery,
 )
-from perdure.kernel.ids import AgentRunId, Instant, SendId, Seq, Token, checked_id
+from perdure.kernel.ids import AgentRunId, Instant, SendId, Seq, SessionId, Token, checked_id
 from perdure.kernel.session.config import RunConfig, Scope
 from perdure.kernel.session.facts import (
     Delivery,
@@ -313,8 +313,13 @@ def torn(expected: str) -> Contended:
 
 def check_owner(session: Session, by: Caller) -> None:
     """Let only its owner change a session, and who is trusted in this process. Raises NotOwner."""
-    if by.origin != "local" and by.actor != session.owner:
-        raise NotOwner(expected=f"the owner of session {session.session!r}", found="another caller")
+    check_owned(session.session, session.owner, by)
+
+
+def check_owned(session: SessionId, owner: str | None, by: Caller) -> None:
+    """Let only ``owner`` change a session, and who is trusted in this process. Raises NotOwner."""
+    if by.origin != "local" and by.actor != owner:
+        raise NotOwner(expected=f"the owner of session {session!r}", found="another caller")
 
 
 def standing_of_run(view: View, head: SessionHead, run: AgentRunId, *, replayed: bool) -> SendReply:

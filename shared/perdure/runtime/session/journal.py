@@ -67,11 +67,11 @@ async def read_frames(
         if page.is_last:
             # What is newer is refused also if only the head says so, after all is proved whole.
             check_requires(page.head)
-            _check_end(page.head, frames, after)
+            check_end(page.head, frames, after)
             return page.session, page.head, frames
 
 
-def _check_end(head: SessionHead, frames: Sequence[Frame], end: Place) -> None:
+def check_end(head: SessionHead, frames: Sequence[Frame], end: Place) -> None:
     """Hold the frame that the head speaks of to the digest that it says."""
     found = next((frame.digest for frame in frames if frame.seq == head.seq), None)
     if found is None and head.seq == end.seq:
