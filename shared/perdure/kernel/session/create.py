@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from perdure.kernel import limits
 from perdure.kernel.caller import LOCAL, Caller
@@ -214,7 +215,7 @@ class DiscoverSessions:
     limit: int
     owner: str | None = None
 
-    once = False
+    once: ClassVar[bool] = False
 
     @property
     def stream(self) -> Partition:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -92,7 +92,7 @@ class Transcripts:
         Raises: NotFound, LineageChanged, Corrupt kinds, Contended.
         """
         gathered = _Gathered(wanted)
-        page = await self._entries(ref, wanted.after, wanted.lineage)
+        page = await self._first(ref, wanted)
         lineage = page.session.lineage
         gathered.seq = page.head.seq
         gate = await self._gate_before(ref, page, wanted.after)
@@ -110,7 +110,7 @@ class Transcripts:
                     return gathered.page(ref, lineage)
             if page.is_last:
                 return gathered.page(ref, lineage)
-            page = await self._entries(ref, place.seq, lineage)
+            page = await self._entries(ref, place.seq, lineage, is_between=True)
 
     async def _taken(self, ref: SessionRef, gathered: _Gathered, frame: Frame, at: Instant) -> bool:
         """Add a frame to a page, unless the page ends before it."""
@@ -124,28 +124,51 @@ class Transcripts:
         gathered.add(frame, at, payload)
         return True
 
+    async def _first(self, ref: SessionRef, wanted: Wanted) -> JournalPage:
+        try:
+            return await self._entries(
+                ref, wanted.after, wanted.lineage, is_between=not wanted.after
+            )
+        except Contended:
+            # It may lie inside of an entry that is lost: what comes before it proves that.
+            async for _ in self._walked(ref, wanted.after):
+                pass
+            raise
+
     async def _gate_before(self, ref: SessionRef, page: JournalPage, after: Seq) -> Gate | None:
         """Return the gate that lies before a page: what follows one is never shown."""
         if not after or set(page.head.requires) <= FEATURES:
             return None
-        place = Place()
-        while True:
-            page = await self._entries(ref, place.seq, page.session.lineage)
-            for frame in proved(page.session.lineage, place, page.entries):
-                gate = gate_at(frame)
-                if gate is not None or frame.seq >= after:
-                    return gate if gate is not None and gate.seq <= after else None
-                place = Place(frame.seq, frame.digest)
-            if page.is_last:
-                return None
+        async for frame in self._walked(ref, after):
+            gate = gate_at(frame)
+            if gate is not None:
+                return gate
+        return None
 
-    async def _entries(self, ref: SessionRef, after: Seq, lineage: Lineage | None) -> JournalPage:
+    async def _walked(self, ref: SessionRef, last: Seq) -> AsyncIterator[Frame]:
+        """Yield the frames from the first to ``last``. Raises Corrupt for one that is lost."""
+        place, lineage = Place(), None
+        while place.seq < last:
+            page = await self._entries(ref, place.seq, lineage, is_between=True)
+            lineage = page.session.lineage
+            for frame in proved(lineage, place, page.entries):
+                place = Place(frame.seq, frame.digest)
+                if frame.seq <= last:
+                    yield frame
+            if page.is_last:
+                return
+
+    async def _entries(
+        self, ref: SessionRef, after: Seq, lineage: Lineage | None, *, is_between: bool
+    ) -> JournalPage:
+        """Return entries; ``is_between`` says that one ends at ``after``."""
         authority, pause = self._means.authority, self._means.pause
         request = ReadEntries(ref, after, lineage=lineage)
         try:
             return await steadily(authority, request, tries=READ_TRIES, pause=pause)
         except Contended:
-            await authority.execute(ProveGap(ref, after))
+            if is_between:
+                await authority.execute(ProveGap(ref, after))
             raise
 
 
