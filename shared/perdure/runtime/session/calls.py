@@ -15,6 +15,7 @@ from perdure.kernel.ids import CallBatchId, Instant
 from perdure.kernel.session import answers
 from perdure.kernel.session.facts import Fact, ToolNoDispatch, ToolResult
 from perdure.kernel.session.fold import Call
+from perdure.kernel.session.messages import Effect
 from perdure.runtime.session.ports import (
     CallOutcome,
     CallRequest,
@@ -174,7 +175,8 @@ class Dispatching:
             actor=work.journal.session.owner,
         )
         work.sent.add(key)
-        self._running[asyncio.ensure_future(_made(work, tool, request))] = call
+        made = _made(work, tool, request, call.plan.effect)
+        self._running[asyncio.ensure_future(made)] = call
 
     def _collect(self, done: set[asyncio.Task[CallOutcome]]) -> None:
         for task in done:
@@ -240,10 +242,11 @@ def _unsent(work: Work, call: Call) -> Fact:
     return answers.interrupted(work.batch.batch_id, call.plan.tool_call_id)
 
 
-async def _made(work: Work, tool: Tool, request: CallRequest) -> CallOutcome:
+async def _made(work: Work, tool: Tool, request: CallRequest, effect: Effect) -> CallOutcome:
     """Make a call; whatever goes wrong with that is no proof that it did not happen."""
     try:
-        return await resolve(tool, request, now=work.crew.means.now, pause=work.crew.means.pause)
+        means = work.crew.means
+        return await resolve(tool, request, now=means.now, pause=means.pause, effect=effect)
     except Exception as error:  # noqa: BLE001  # a tool is not ours, and may raise anything
         return OutcomeNotKnown(type(error).__name__, "The tool broke off.")
 
