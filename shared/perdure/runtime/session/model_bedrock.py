@@ -26,6 +26,17 @@ STREAM_REFUSES: Final = frozenset({"validationException", "ValidationException"}
 """Exceptions in a stream that another attempt would meet as well. Source: ConverseStream."""
 
 _UNREADABLE: Final = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_UNREADABLE_NAMES: Final = frozenset(
+    {
+        "ChecksumMismatch",
+        "DuplicateHeader",
+        "InvalidHeadersLength",
+        "InvalidPayloadLength",
+        "ResponseParserError",
+    }
+)
+"""Errors of botocore's readers. Source: botocore.eventstream, botocore.parsers."""
+
 _EVENTS: Final = "bedrock-runtime"
 
 
@@ -137,7 +148,7 @@ class _Wire:
             return self._judged_answer(said)
         if name == "ParamValidationError":
             return ModelRefused(expected="a request that Converse can spell", found=name)
-        if isinstance(error, _UNREADABLE):
+        if isinstance(error, _UNREADABLE) or name in _UNREADABLE_NAMES:
             return Again(f"an answer that cannot be read ({name})")
         exchange = self.attempts.current
         if exchange is not None and not exchange.ended and exchange.http_status is not None:

@@ -227,7 +227,10 @@ class Draft:
         return self._stop is not None
 
     def hear(self, event: Mapping[str, Any]) -> str:
-        """Take an event of the stream; return the text that it adds. Raises ModelRefused."""
+        """Take an event of the stream; return the text that it adds.
+
+        Raises: ModelRefused; LookupError for one that lacks what it is for.
+        """
         if "contentBlockStart" in event:
             begun = event["contentBlockStart"]
             tool = begun.get("start", {}).get("toolUse")
@@ -236,7 +239,7 @@ class Draft:
         elif "contentBlockDelta" in event:
             return self._add(event["contentBlockDelta"])
         elif "messageStop" in event:
-            self._stop = str(event["messageStop"].get("stopReason"))
+            self._stop = str(event["messageStop"]["stopReason"])
         elif "metadata" in event:
             self._usage = _usage(event["metadata"])
         return ""
@@ -245,7 +248,7 @@ class Draft:
         return self._pieces.setdefault(event.get("contentBlockIndex", 0), _Piece())
 
     def _add(self, event: Mapping[str, Any]) -> str:
-        piece, delta = self._piece(event), event.get("delta", {})
+        piece, delta = self._piece(event), event["delta"]
         text = self._room.take(delta.get("text") or "")
         piece.text += text
         if "toolUse" in delta:
@@ -257,7 +260,10 @@ class Draft:
         return text
 
     def hear_whole(self, answer: Mapping[str, Any]) -> str:
-        """Take the answer of Converse; return its text. Raises Again."""
+        """Take the answer of Converse; return its text.
+
+        Raises: Again; LookupError for one that does not say why the model stopped.
+        """
         output = answer.get("output", {}).get("message")
         if output is None:
             raise Again("an answer without a message")
@@ -273,7 +279,7 @@ class Draft:
                 tool=tool,
                 input=None if tool is None else tool.get("input"),
             )
-        self._stop = str(answer.get("stopReason"))
+        self._stop = str(answer["stopReason"])
         self._usage = _usage(answer)
         return "".join(piece.text for _, piece in sorted(self._pieces.items()))
 

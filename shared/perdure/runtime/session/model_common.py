@@ -197,7 +197,7 @@ def sent_name(name: str) -> str:
 
 def sent_id(tool_call_id: str) -> str:
     """Spell a call's id as every provider takes it: another one may have made it up."""
-    if len(tool_call_id) <= NAME_CHARACTERS_MAX and not _NO_NAME.search(tool_call_id):
+    if 1 <= len(tool_call_id) <= NAME_CHARACTERS_MAX and not _NO_NAME.search(tool_call_id):
         return tool_call_id
     return f"call_{hashlib.sha256(tool_call_id.encode()).hexdigest()[:32]}"
 

@@ -115,31 +115,33 @@ async def _read(answer: httpx.Response, exchange: Exchange, attempts: Attempts) 
         raise ModelRefused(expected="an answer that is not compressed", found="one that is")
     draft, chunks = Draft(), _measured(answer, exchange)
     if (exchange.content_type or "").partition(";")[0].strip().lower() == _EVENTS:
-        await _heard(chunks, draft, attempts.call)
+        if not await _heard(chunks, draft, attempts.call):
+            raise Cut("an answer that broke off")
     else:
         spelled = bytearray()
         async for chunk in chunks:
             spelled += chunk
         if piece := draft.hear(bytes(spelled)):
             attempts.call.said(mended(piece))
-    if not draft.is_whole:
-        raise Cut("an answer that broke off")
+        if not draft.is_whole:
+            raise Again("an answer that does not say why it ended")
     return draft.reply()
 
 
-async def _heard(chunks: AsyncIterator[bytes], draft: Draft, call: ModelCall) -> None:
-    """Read events until the stream says that it is done, or ends."""
+async def _heard(chunks: AsyncIterator[bytes], draft: Draft, call: ModelCall) -> bool:
+    """Read events until the stream says that it is done, or ends; say whether that is all."""
     lines = Lines()
     try:
         async for chunk in chunks:
             for data in lines.take(chunk):
                 if data.strip() == _DONE:
-                    return
+                    return draft.is_whole
                 if piece := draft.hear(data):
                     call.said(mended(piece))
     except httpx.HTTPError:
         if not draft.is_whole:
             raise
+    return draft.is_whole
 
 
 async def _measured(answer: httpx.Response, exchange: Exchange) -> AsyncIterator[bytes]:

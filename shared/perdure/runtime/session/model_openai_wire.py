@@ -173,24 +173,30 @@ class Draft:
         for choice in chunk.get("choices") or []:
             if choice.get("index", 0) != 0:
                 continue
-            said_now += self._add(choice.get("delta") or choice.get("message") or {})
+            delta, message = choice.get("delta"), choice.get("message")
+            said_now += self._add(delta or message or {}, is_whole=not delta)
             if choice.get("finish_reason") is not None:
                 self._stop = str(choice["finish_reason"])
         return said_now
 
-    def _add(self, delta: Mapping[str, Any]) -> str:
-        refusal = delta.get("refusal") or ""
+    def _add(self, delta: Mapping[str, Any], *, is_whole: bool) -> str:
+        refusal = _text(delta.get("refusal"))
         self._has_refused |= bool(refusal)
-        text = self._room.take((delta.get("content") or "") + refusal)
+        text = self._room.take(_text(delta.get("content")) + refusal)
         self._text.append(text)
         for part in delta.get("tool_calls") or []:
-            self._add_call(part)
+            self._add_call(part, is_whole=is_whole)
         return text
 
-    def _add_call(self, part: Mapping[str, Any]) -> None:
+    def _add_call(self, part: Mapping[str, Any], *, is_whole: bool) -> None:
         function = part.get("function") or {}
-        call = self._call_of(part.get("index"), part.get("id") or "")
-        call.name = call.name or self._room.take(function.get("name") or "")
+        if is_whole:
+            self._calls.append(_Call())
+            call = self._calls[-1]
+            call.id = self._room.take(_text(part.get("id")))
+        else:
+            call = self._call_of(part.get("index"), _text(part.get("id")))
+        call.name = call.name or self._room.take(_text(function.get("name")))
         arguments = function.get("arguments")
         if arguments is None:
             return
@@ -224,6 +230,13 @@ class Draft:
             stop = "refused"
         message = AssistantMessage(text="".join(self._text), calls=calls, stop=stop)
         return ModelReply(message=whole(message), usage=self._usage)
+
+
+def _text(found: object) -> str:
+    """Return text that may be missing. Raises TypeError for anything else."""
+    if found is None or isinstance(found, str):
+        return found or ""
+    raise TypeError(type(found).__name__)
 
 
 def _asked(calls: Iterable[_Call], *, is_whole: bool) -> Iterator[ToolCall]:
