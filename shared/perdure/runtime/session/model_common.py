@@ -1,17 +1,17 @@
-"""What every adapter of a model shares: attempts that are told of, messages that are whole."""
+"""What every adapter of a model shares: messages that are whole, calls that have ids, limits."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from perdure.kernel.canonical import canonical, strict
-from perdure.kernel.ids import Instant
-from perdure.kernel.session.messages import AssistantMessage, Attempt, Measured, ToolCall
+from perdure.kernel.session.messages import AssistantMessage, Message, ToolAnswer, ToolCall
 from perdure.kernel.shown import shown
-from perdure.runtime.session.ports import ModelCall, ModelRefused
+from perdure.runtime.session.ports import ModelRefused, ModelRequest
 
 MESSAGE_BYTES_MAX: Final = 4 * 1_024 * 1_024
 """Bytes of one message, spelled as canonical JSON. Source: choice; fifty times the longest that a
@@ -28,66 +28,34 @@ DEPTH_MAX: Final = 64
 """Levels of a JSON value of a model's making. Source: choice; Python's own readers and writers
 give up near a thousand, and nothing that a tool asks for comes near this."""
 
+TOKENS_MAX: Final = 2**53 - 1
+"""Tokens that are believed. Source: integers that every reader of JSON holds."""
 
-@dataclass(slots=True)
-class Exchange:
-    """One request to a provider and what came back of it, until it has ended."""
+NAME_CHARACTERS_MAX: Final = 64
+"""Characters of a tool's name, and of a call's id. Source: Bedrock, `ToolUseBlock`."""
 
-    attempt: int
-    request: Measured
-    http_status: int | None = None
-    content_type: str | None = None
-    cap: int | None = None
-    ended: bool = False
-    received: int = 0
-    _state: Any = field(default_factory=hashlib.sha256)
+ID_CHARACTERS_MAX: Final = 128
+"""Characters of a call's id that are kept. Source: choice; providers use some forty."""
 
-    def take(self, body: bytes) -> None:
-        """Count bytes of the answer. They are not kept."""
-        self.received += len(body)
-        self._state.update(body)
+CUT_OFF: Final = "(cut off)"
+"""What stands for the arguments of a call that broke off before any came."""
 
-    @property
-    def response(self) -> Measured | None:
-        """What has come so far; None while there is not even a status."""
-        if self.http_status is None and not self.received:
-            return None
-        return Measured(bytes=self.received, sha256=self._state.hexdigest())
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
+_WORD: Final = re.compile(r"[A-Za-z_]{1,64}")
 
 
 @dataclass(slots=True)
-class Attempts:
-    """The requests of one step. Each is told of when it has ended, and once."""
+class Room:
+    """What is left for a message that comes in pieces."""
 
-    call: ModelCall
-    now: Callable[[], Instant]
-    begun: int = 0
+    left: int = MESSAGE_BYTES_MAX
 
-    def begin(self, body: bytes) -> Exchange:
-        self.begun += 1
-        return Exchange(self.begun, measured(body))
-
-    def end(self, exchange: Exchange, outcome: str) -> None:
-        if exchange.ended:
-            return
-        exchange.ended = True
-        self.call.attempted(
-            Attempt(
-                attempt=exchange.attempt,
-                outcome=outcome,
-                request=exchange.request,
-                response=exchange.response,
-                http_status=exchange.http_status,
-                content_type=exchange.content_type,
-                response_body_cap=exchange.cap,
-                ts_ms=self.now(),
-            )
-        )
-
-
-def measured(body: bytes) -> Measured:
-    """Say how long a body is, and its SHA-256."""
-    return Measured(bytes=len(body), sha256=hashlib.sha256(body).hexdigest())
+    def take(self, piece: str) -> str:
+        """Return ``piece`` if there is room for it. Raises ModelRefused."""
+        self.left -= len(piece)
+        if self.left < 0:
+            raise too_large("more")
+        return piece
 
 
 def whole(message: AssistantMessage) -> AssistantMessage:
@@ -120,49 +88,50 @@ def _parts(message: AssistantMessage) -> Iterable[Any]:
 
 
 def distinct(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
-    """Give ids to calls that have none (``call_0``), and to those whose id is taken (``id#2``)."""
+    """Give ids to calls that have none (``call_0``), and to those whose id is taken (``id#2``).
+
+    What is too long for an id, or cannot be printed, is none.
+    """
     asked = tuple(calls)
-    taken = {call.tool_call_id for call in asked if call.tool_call_id}
-    seen: set[str] = set()
+    given = {call.tool_call_id for call in asked if _is_id(call.tool_call_id)}
+    taken: set[str] = set()
+    numbers: dict[str, int] = {}
     made = []
     for index, call in enumerate(asked):
-        wanted = call.tool_call_id or f"call_{index}"
-        id = wanted
-        if id in seen or (not call.tool_call_id and id in taken):
-            id = _free(wanted, taken | seen)
-        seen.add(id)
+        has_id = _is_id(call.tool_call_id)
+        wanted = id = call.tool_call_id if has_id else f"call_{index}"
+        while id in taken or (id in given and not (has_id and id == wanted)):
+            numbers[wanted] = numbers.get(wanted, 1) + 1
+            id = f"{wanted}#{numbers[wanted]}"
+        taken.add(id)
         made.append(replace(call, tool_call_id=id))
     return tuple(made)
 
 
-def _free(wanted: str, taken: set[str]) -> str:
-    number = 2
-    while f"{wanted}#{number}" in taken:
-        number += 1
-    return f"{wanted}#{number}"
+def _is_id(text: str) -> bool:
+    return 1 <= len(text) <= ID_CHARACTERS_MAX and text.isprintable()
 
 
-def asked_call(tool_call_id: str, name: str, spelled: str) -> ToolCall:
+def asked_call(tool_call_id: str, name: str, spelled: str, *, is_whole: bool) -> ToolCall:
     """Read a call whose arguments came as text. What is no JSON object is kept as it came.
 
-    A call without arguments often comes with no text at all.
+    A call without arguments often comes with no text at all; so does one that broke off before
+    its arguments, and that must not be made.
     """
+    text = spelled.strip() or ("{}" if is_whole else CUT_OFF)
     try:
-        args = plain_object(strict((spelled.strip() or "{}").encode()))
+        args, malformed = plain_object(strict(text.encode())), None
     except ValueError:
-        return ToolCall(
-            tool_call_id=mended(tool_call_id),
-            name=mended(name),
-            args={},
-            malformed=mended(spelled)[:MALFORMED_CHARACTERS_MAX],
-        )
-    return ToolCall(tool_call_id=mended(tool_call_id), name=mended(name), args=args)
+        args, malformed = {}, mended(text)[:MALFORMED_CHARACTERS_MAX]
+    return ToolCall(
+        tool_call_id=mended(tool_call_id), name=mended(name), args=args, malformed=malformed
+    )
 
 
 def plain_object(value: Any) -> dict[str, Any]:
     """Return ``value`` if it is a JSON object that can be spelled anywhere. Raises ValueError."""
     if not isinstance(value, dict):
-        raise ValueError(f"{shown(value)} is no object")
+        raise ValueError(f"{shown(value)} is no object")  # noqa: TRY004  # of what JSON says
     if depth_of(value) > DEPTH_MAX:
         raise ValueError("nested too deep")
     # Half a surrogate pair can be spelled as an escape only; the rest of the world cannot say it.
@@ -195,6 +164,8 @@ def _texts(value: Any) -> Iterable[str]:
                 waiting += [*found.keys(), *found.values()]
             case list() as found:
                 waiting += found
+            case _:
+                pass
 
 
 def mended(text: str) -> str:
@@ -202,3 +173,73 @@ def mended(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def tokens(found: object) -> int:
+    """Return a count of tokens as a provider says it, 0 for what is none."""
+    if isinstance(found, bool) or not isinstance(found, int):
+        return 0
+    return found if 0 <= found <= TOKENS_MAX else 0
+
+
+def word(found: object) -> str:
+    """Return a provider's word for an error, empty for what may be anything else.
+
+    What a provider says in sentences may repeat a key, an account or what a user wrote.
+    """
+    return found if isinstance(found, str) and _WORD.fullmatch(found) else ""
+
+
+def sent_name(name: str) -> str:
+    """Spell a tool's name as every provider takes it: a model may have made it up."""
+    return _NO_NAME.sub("_", name)[:NAME_CHARACTERS_MAX] or "_"
+
+
+def sent_id(tool_call_id: str) -> str:
+    """Spell a call's id as every provider takes it: another one may have made it up."""
+    if 1 <= len(tool_call_id) <= NAME_CHARACTERS_MAX and not _NO_NAME.search(tool_call_id):
+        return tool_call_id
+    return f"call_{hashlib.sha256(tool_call_id.encode()).hexdigest()[:32]}"
+
+
+def sent_output(answer: ToolAnswer) -> str:
+    """Spell what a tool answered: text as it is, all else as JSON. It is never blank."""
+    output = answer.output
+    if isinstance(output, str) and output.strip():
+        return output
+    return canonical(output).decode()
+
+
+def named_tools(messages: Iterable[Message]) -> tuple[str, ...]:
+    """Return the names of tools that were called, as they are sent, in a stable order."""
+    calls = (
+        call
+        for message in messages
+        if isinstance(message, AssistantMessage)
+        for call in message.calls
+    )
+    return tuple(sorted({sent_name(call.name) for call in calls}))
+
+
+def checked_options(
+    request: ModelRequest, known: Mapping[str, type | tuple[type, ...]]
+) -> dict[str, Any]:
+    """Return the options of a request, if the adapter knows them all. Raises ModelRefused."""
+    strange = sorted(map(str, {*request.options} - {*known}))
+    if strange:
+        raise ModelRefused(
+            expected=f"options of a model: {', '.join(sorted(known))}", found=shown(strange[0])
+        )
+    for name, value in request.options.items():
+        is_flag = isinstance(value, bool)
+        if not isinstance(value, known[name]) or (is_flag and known[name] is not bool):
+            raise ModelRefused(
+                expected=f"the option {name} of another type", found=type(value).__name__
+            )
+        try:
+            canonical(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ModelRefused(
+                expected=f"the option {name} as JSON", found=type(error).__name__
+            ) from error
+    return dict(request.options)

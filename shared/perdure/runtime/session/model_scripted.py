@@ -16,7 +16,8 @@ from typing import Any, Final, TypeAlias
 from perdure.kernel.canonical import canonical
 from perdure.kernel.ids import Instant
 from perdure.kernel.session.messages import AssistantMessage, ToolCall, Usage
-from perdure.runtime.session.model_common import Attempts, whole
+from perdure.runtime.session.model_attempts import Attempts
+from perdure.runtime.session.model_common import whole
 from perdure.runtime.session.ports import (
     ModelCall,
     ModelRefused,
@@ -131,12 +132,12 @@ class ScriptedModel:
         try:
             await self._tell(attempts.call, message.text)
         except asyncio.CancelledError:
-            attempts.end(exchange, "cancelled")
+            attempts.end("cancelled")
             raise
         exchange.http_status, exchange.content_type = 200, CONTENT_TYPE
         answer = canonical(asdict(message))
         exchange.take(answer)
-        attempts.end(exchange, "completed")
+        attempts.end("completed")
         usage = Usage(
             input_tokens=len(body) // _BYTES_PER_TOKEN,
             output_tokens=len(answer) // _BYTES_PER_TOKEN,
@@ -157,27 +158,27 @@ class ScriptedModel:
         try:
             await self._tell(attempts.call, after)
         except asyncio.CancelledError:
-            attempts.end(exchange, "cancelled")
+            attempts.end("cancelled")
             raise
         exchange.take(canonical(after)[:-1])
-        attempts.end(exchange, "cut")
+        attempts.end("cut")
 
     async def _hang(self, attempts: Attempts, body: bytes, after: str) -> ModelReply:
-        exchange = attempts.begin(body)
+        attempts.begin(body)
         try:
             await self._tell(attempts.call, after)
             left_ms = attempts.call.deadline - self.now()
             await self.pause(max(0, left_ms) / 1_000)
         except asyncio.CancelledError:
-            attempts.end(exchange, "cancelled")
+            attempts.end("cancelled")
             raise
-        attempts.end(exchange, "failed")
+        attempts.end("failed")
         raise ModelUnavailable(expected="an answer before the deadline", found="none")
 
     def _fail(self, attempts: Attempts, body: bytes, status: int) -> None:
         exchange = attempts.begin(body)
         exchange.http_status = status
-        attempts.end(exchange, "failed")
+        attempts.end("failed")
 
 
 def _spelled(request: ModelRequest) -> bytes:

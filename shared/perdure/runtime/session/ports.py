@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from perdure.kernel.canonical import canonical, digest
-from perdure.kernel.errors import Refused, Unavailable
+from perdure.kernel.errors import Invalid, Refused, Unavailable
 from perdure.kernel.ids import AgentRunId, CallKey, Instant, SessionId
 from perdure.kernel.session.messages import AssistantMessage, Attempt, Effect, Message, Usage
 
@@ -166,6 +166,10 @@ class Model(Protocol):
     async def step(self, request: ModelRequest, call: ModelCall) -> ModelReply:
         """Return one whole message. Raises ModelRefused, ModelUnavailable."""
         ...
+
+
+class UnknownModel(Invalid):
+    """An agent names a model that nothing here knows."""
 
 
 class ModelRefused(Refused):
