@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 _SECTION: Final = re.compile(
@@ -26,10 +27,10 @@ class Told:
 def read(docstring: str) -> Told:
     """Read a docstring in Google's style, as ``inspect.getdoc`` gives it."""
     lines = docstring.splitlines()
-    starts = [at for at, line in enumerate(lines) if _SECTION.match(line)]
-    text = "\n".join(lines[: starts[0]] if starts else lines).strip()
+    heads = [at for at, line in enumerate(lines) if _SECTION.match(line)]
+    text = "\n".join(lines[: heads[0]] if heads else lines).strip()
     parameters: dict[str, str] = {}
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, end in pairwise([*heads, len(lines)]):
         if lines[start].startswith("Arg"):
             parameters |= _parameters(lines[start + 1 : end])
     return Told(text, parameters)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, get_type_hints, overload
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
@@ -58,17 +59,18 @@ class FunctionTool:
             return failed("schema_invalid", _spelled(error))
         if self.takes_call:
             arguments["call"] = request
+        if not _is_async(self.function):
+            return await in_thread(lambda: self._ran(arguments), name=self.spec.name)
         try:
-            return _answer(await self._made(arguments))
-        except OutcomeUnknown as error:
-            return OutcomeNotKnown(error.code, str(error))
+            return _answer(await self.function(**arguments))
         except Exception as error:  # noqa: BLE001  # whatever it is, the function says it
-            return threw(error)
+            return _raised(error)
 
-    async def _made(self, arguments: Mapping[str, Any]) -> Any:
-        if _is_async(self.function):
-            return await self.function(**arguments)
-        return await in_thread(lambda: self.function(**arguments), name=self.spec.name)
+    def _ran(self, arguments: Mapping[str, Any]) -> CallOutcome:
+        try:
+            return _answer(self.function(**arguments))
+        except Exception as error:  # noqa: BLE001  # whatever it is, the function says it
+            return _raised(error)
 
 
 @overload
@@ -125,7 +127,8 @@ def tool(
 
 def _arguments_of(function: Callable[..., Any], name: str) -> tuple[inspect.Signature, bool]:
     """Return what a model says of a call of the function, and whether it takes the call too."""
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    code = _code_of(function)
+    if inspect.isgeneratorfunction(code) or inspect.isasyncgenfunction(code):
         raise Invalid(expected=f"tool {name!r} to return its answer", found="a generator")
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
@@ -163,8 +166,7 @@ def _adapted(
 
 
 def _hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    told_by = function if inspect.isroutine(function) else type(function).__call__
-    hints = get_type_hints(told_by, include_extras=True)
+    hints = get_type_hints(_code_of(function), include_extras=True)
     return {name: hint for name, hint in hints.items() if name not in {"call", "return"}}
 
 
@@ -192,15 +194,26 @@ def _schema_of(
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004  # an object may be called as well
-    )
+    return inspect.iscoroutinefunction(_code_of(function))
+
+
+def _code_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what runs when something is called: an object's method, a partial function's own."""
+    while isinstance(function, partial):
+        function = function.func
+    return function if inspect.isroutine(function) else type(function).__call__
 
 
 def _spelled(error: ValidationError) -> str:
     return " ".join(
         f"At $.{'.'.join(map(str, each['loc']))}: {each['msg']}." for each in error.errors()[:3]
     )
+
+
+def _raised(error: Exception) -> CallOutcome:
+    if isinstance(error, OutcomeUnknown):
+        return OutcomeNotKnown(error.code, str(error))
+    return threw(error)
 
 
 def _answer(value: Any) -> Completed:
