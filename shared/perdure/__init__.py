@@ -19,25 +19,39 @@ if TYPE_CHECKING:
     )
     from perdure.runtime.app import App
     from perdure.runtime.readonly import ReadonlyStorage
+    from perdure.runtime.session.agent import Agent
+    from perdure.runtime.session.tool_function import tool
+    from perdure.runtime.session.toolbox import Toolbox
+    from perdure.runtime.session.work import Happened, Said
     from perdure.runtime.storage import Storage
 
 __all__ = [
     "AddComponents",
+    "Agent",
     "App",
     "Command",
     "Component",
     "Despawn",
+    "Happened",
     "PerdureError",
     "Refused",
     "RemoveComponents",
+    "Said",
     "Spawn",
+    "Toolbox",
     "Unavailable",
     "Update",
     "open",
     "open_readonly",
+    "tool",
 ]
 
 _HOMES = {
+    "Agent": "perdure.runtime.session.agent",
+    "Happened": "perdure.runtime.session.work",
+    "Said": "perdure.runtime.session.work",
+    "Toolbox": "perdure.runtime.session.toolbox",
+    "tool": "perdure.runtime.session.tool_function",
     "App": "perdure.runtime.app",
     "Component": "perdure.kernel.component",
     "PerdureError": "perdure.kernel.errors",

@@ -18,7 +18,10 @@ from perdure.kernel.errors import PerdureError
 
 pytestmark = pytest.mark.cloud
 
-ROUTES = (*faces.API, *faces.LAKE)
+ROUTES = (*faces.API, *faces.LAKE, *faces.SESSIONS)
+
+KEYED = ("IDEMPOTENCY_KEY", "keyed(")
+"""How the code of a route reads the header."""
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +60,8 @@ def test_route_is_described_with_replies_problems_parameters_and_body(described,
     replies = told["responses"]
     assert told["operationId"] == route.run.__name__
     assert told["summary"]
-    assert "application/json" in replies[str(int(route.status))]["content"]
+    spelled = "text/event-stream" if route.reply is None else "application/json"
+    assert spelled in replies[str(int(route.status))]["content"]
     for status in ("400", "401", "403", "404", "409", "413", "429", "500", "503"):
         assert "application/problem+json" in replies[status]["content"], status
         assert re.match(r"Codes: \w+", replies[status]["description"]), status
@@ -104,7 +108,7 @@ def test_route_whose_code_reads_the_key_says_so(described):
         code = Path(route.run.__code__.co_filename).read_text().splitlines()
         first = route.run.__code__.co_firstlineno
         last = max(line for *_, line in route.run.__code__.co_lines() if line)
-        if any("IDEMPOTENCY_KEY" in line for line in code[first - 1 : last]):
+        if any(word in line for line in code[first - 1 : last] for word in KEYED):
             reading.add(named(route))
 
     assert reading == {named(route) for route in ROUTES if route.key != "none"}

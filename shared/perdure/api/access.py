@@ -19,6 +19,9 @@ COST: Final[Mapping[str, int]] = {
     "trim": 10,
     "fork_world": 100,
     "create_world": 50,
+    "create_session": 10,
+    "send_to_session": 10,
+    "steer_run": 10,
 }
 """Units of the quota that one call costs where it is not 1; a batch costs 1 for each command."""
 

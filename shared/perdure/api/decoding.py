@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -14,6 +14,8 @@ from perdure.kernel.errors import InvalidJson, InvalidValue, NotFinite, OutOfRan
 from perdure.kernel.shown import path_shown, shown
 
 M = TypeVar("M", bound=BaseModel)
+
+IDEMPOTENCY_KEY: Final = "idempotency-key"
 
 
 def strict_json(text: bytes) -> Any:
@@ -78,6 +80,20 @@ def header(headers: Mapping[str, str], name: str) -> str | None:
     """
     value = headers.get(name)
     return None if value is None else value.strip()
+
+
+def keyed(headers: Mapping[str, str], given: str | None, *, field: str) -> str | None:
+    """Return the id by which something is done once: ``field`` of a body, or Idempotency-Key.
+
+    Raises InvalidValue if both are there and differ.
+    """
+    key = header(headers, IDEMPOTENCY_KEY)
+    if None not in (key, given) and key != given:
+        raise InvalidValue(
+            expected=f"`{field}` and Idempotency-Key to be the same, or one of them",
+            found=f"{shown(given)} and {shown(key)}",
+        )
+    return key if given is None else given
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

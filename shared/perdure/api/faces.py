@@ -13,10 +13,12 @@ from perdure.api import (
     routes_commands,
     routes_consumers,
     routes_entities,
+    routes_events,
     routes_fork,
     routes_history,
     routes_land,
     routes_lifecycle,
+    routes_sessions,
     routes_tick,
     routes_trim,
     routes_verify,
@@ -46,6 +48,10 @@ LAND: Final[tuple[Route[Any], ...]] = (*routes_land.ROUTES, *routes_trim.ROUTES)
 
 LAKE: Final[tuple[Route[Any], ...]] = (*QUERY, *TICK, *LAND)
 """Everything that needs Arrow."""
+
+
+SESSIONS: Final[tuple[Route[Any], ...]] = (*routes_sessions.ROUTES, *routes_events.ROUTES)
+"""Everything that needs the agents of an application."""
 
 
 def is_of(routes: tuple[Route[Any], ...], method: str, path: str) -> bool:

@@ -31,6 +31,7 @@ class Invocation:
     """Whose event it is: functions of one process share a logger."""
     operation: str | None = None
     world: str | None = None
+    session: str | None = None
     actor: str | None = None
     role: str | None = None
     status: int | None = None
@@ -41,6 +42,8 @@ class Invocation:
     """What it asks for has begun, and is no reading."""
     batch_id: str | None = None
     """Of a batch whose id the caller may not know; told if the answer comes too late."""
+    send_id: str | None = None
+    """The same of a send to a session."""
     measures: Measures = field(default_factory=Measures)
 
     def facts(self) -> dict[str, Any]:
@@ -48,6 +51,7 @@ class Invocation:
         known = {
             "operation": self.operation,
             "world_id": self.world,
+            "session_id": self.session,
             "actor": self.actor,
             "role": self.role,
             "status": self.status,

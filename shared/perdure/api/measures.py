@@ -58,6 +58,11 @@ METRICS: Final[Mapping[str, Metric]] = {
     "store_requests": Metric("Requests sent to DynamoDB, those sent again included"),
     "write_units": Metric("Write request units that DynamoDB consumed"),
     "read_units": Metric("Read request units that DynamoDB consumed"),
+    "runs_ended": Metric("Runs of sessions that ended"),
+    "sessions_due": Metric(
+        "Sessions that had something to do when the dispatch looked", folds="max"
+    ),
+    "sessions_failed": Metric("Sessions that the dispatch could not look at", folds="max"),
     "worlds_due": Metric("Worlds whose tick was due when the dispatch looked", folds="max"),
     "worlds_stalled": Metric(
         "Worlds every writer of whose next tick died, as the dispatch saw", folds="max"

@@ -22,7 +22,7 @@ from perdure.api.invocation import CORRELATION
 from perdure.api.problems import CONTENT_TYPE, Problem, codes_of
 from perdure.api.routing import Route
 
-ROUTES: tuple[Route[Any], ...] = (*faces.API, *faces.LAKE)
+ROUTES: tuple[Route[Any], ...] = (*faces.API, *faces.LAKE, *faces.SESSIONS)
 
 TOKEN: Final = "token"  # noqa: S105  # the name of the scheme
 
@@ -121,9 +121,13 @@ def _headers(route: Route[Any]) -> list[inspect.Parameter]:
 
 
 def _replies(route: Route[Any]) -> dict[int, dict[str, Any]]:
-    done = _content("Done.", "application/json", route.reply)
+    done: dict[str, Any] = {"description": "Done.", "headers": {CORRELATION: _CORRELATION}}
+    done["content"] = {}
+    if route.reply is not None:
+        done["content"]["application/json"] = {"model": route.reply}
     for each in route.also:
-        done["content"][each] = {"schema": {"type": "string", "format": "binary"}}
+        binary = {} if each.startswith("text/") else {"format": "binary"}
+        done["content"][each] = {"schema": {"type": "string", **binary}}
     replies = {int(route.status): done}
     for status in _READING if route.method == "GET" else _CHANGING:
         codes = ", ".join(codes_of(HTTPStatus(status)))

@@ -34,13 +34,16 @@ _STATUS: Final[Mapping[type[PerdureError], HTTPStatus]] = {
     errors.WorldMoved: HTTPStatus.GONE,
     errors.StaleWriter: HTTPStatus.PRECONDITION_FAILED,
     errors.NotPermitted: HTTPStatus.FORBIDDEN,
+    errors.NotOwner: HTTPStatus.FORBIDDEN,
     errors.Unauthenticated: HTTPStatus.UNAUTHORIZED,
     errors.SchemaMismatch: HTTPStatus.INTERNAL_SERVER_ERROR,
     errors.NewerSchema: HTTPStatus.INTERNAL_SERVER_ERROR,
     errors.Corrupt: HTTPStatus.INTERNAL_SERVER_ERROR,
+    errors.SessionTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.Refused: HTTPStatus.CONFLICT,
     errors.Contended: HTTPStatus.TOO_MANY_REQUESTS,
     errors.FenceHeld: HTTPStatus.CONFLICT,
+    errors.QueueFull: HTTPStatus.TOO_MANY_REQUESTS,
     errors.QuotaExceeded: HTTPStatus.TOO_MANY_REQUESTS,
     errors.TickFailed: HTTPStatus.INTERNAL_SERVER_ERROR,
     errors.StoreRefused: HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -87,8 +90,8 @@ def problem(
 
     ``is_own`` is for a fault of the function's settings, whatever its kind. ``is_inside`` lets
     the answer say what a store said: to somebody in this process, or if nothing was asked of one.
-    When a batch's outcome is not known, its id comes along, so that the caller can ask again
-    without doing it twice.
+    When the outcome of a batch, or of a send, is not known, its id comes along, so that the
+    caller can ask again without doing it twice.
     """
     status = HTTPStatus.INTERNAL_SERVER_ERROR if is_own else status_of(error)
     both = (error.expected, error.found) if is_inside else _outside(error, is_own=is_own)
@@ -98,8 +101,9 @@ def problem(
         "expected": expected,
         "found": found,
     }
-    if isinstance(error, errors.Unavailable) and error.batch_id is not None:
-        members["batch_id"] = error.batch_id
+    if isinstance(error, errors.Unavailable):
+        drawn = {"batch_id": error.batch_id, "send_id": error.send_id}
+        members |= {name: id for name, id in drawn.items() if id is not None}
     headers = {}
     if isinstance(error, errors.Unauthenticated):
         headers["www-authenticate"] = "Bearer"

@@ -1,4 +1,4 @@
-"""The queue of due worlds: what its messages say, and what is asked of it."""
+"""The queues of worlds and of sessions: what their messages say, and what is asked of them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from pydantic import BaseModel, ConfigDict
 from perdure.api.decoding import strict_json, typed
 from perdure.kernel.canonical import canonical
 from perdure.kernel.errors import InvalidValue, PerdureError
-from perdure.kernel.ids import Instant, StorageId, WorldId, checked_id
+from perdure.kernel.ids import Instant, SessionId, StorageId, WorldId, checked_id
 from perdure.kernel.places import WorldRef, is_hint_of
+from perdure.kernel.session.records import SessionRef
 from perdure.kernel.shown import shown
 from perdure.runtime.dispatch import Due
+from perdure.runtime.session.dispatch import DueSession
 
 SEND_MAX: Final = 10
 """Messages of one call. Source: Amazon SQS quotas, SendMessageBatch."""
@@ -28,7 +30,7 @@ class Message:
     """One message as a first-in-first-out queue takes it."""
 
     group: str
-    """Messages of one group are handed out one after another: a world's partition."""
+    """Messages of one group are handed out one after another: a stream's partition."""
 
     once: str
     """What the queue knows by this name, it takes no second time for five minutes."""
@@ -102,6 +104,31 @@ def due_of(storage: StorageId, body: Any) -> Due:
         raise InvalidValue(expected=f"a hint of world {world!r}", found=shown(said.hint))
     serves = None if said.serves is None else Instant(said.serves)
     return Due(ref, serves, hint=said.hint)
+
+
+class _SessionBody(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    session: str
+    hint: str | None = None
+
+
+def message_of_session(due: DueSession) -> Message:
+    """Spell that a session may have something to do."""
+    body = {"session": due.ref.session, "hint": due.hint}
+    said = {name: value for name, value in body.items() if value is not None}
+    return Message(due.ref.partition, due.once, canonical(said).decode())
+
+
+def due_session_of(storage: StorageId, body: Any) -> DueSession:
+    """Read a message's body. Raises InvalidJson, InvalidValue, InvalidId."""
+    raw = strict_json(str(body).encode(errors="surrogatepass"))
+    said = typed(_SessionBody, raw, where="message")
+    session = SessionId(checked_id(said.session, what="a session id"))
+    ref = SessionRef(storage, session)
+    if said.hint is not None and not ref.is_hint(said.hint):
+        raise InvalidValue(expected=f"a hint of session {session!r}", found=shown(said.hint))
+    return DueSession(ref, "", said.hint)
 
 
 class Later(Exception):  # no error: it tells when to ask again

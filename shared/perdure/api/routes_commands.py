@@ -6,16 +6,13 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from perdure.api import models
-from perdure.api.decoding import cursor, header, resumed
+from perdure.api.decoding import IDEMPOTENCY_KEY, cursor, header, keyed, resumed
 from perdure.api.gateway import Request
 from perdure.api.invocation import current
 from perdure.api.measures import tell
 from perdure.api.ports import Api
 from perdure.api.routing import Route, route
 from perdure.kernel.errors import InvalidValue
-from perdure.kernel.shown import shown
-
-IDEMPOTENCY_KEY: Final = "idempotency-key"
 
 
 @route(
@@ -32,13 +29,7 @@ async def submit_commands(
     """Accept a batch of commands: all of it or nothing, at most once by its id."""
     for operation in {command.operation for command in body.commands}:
         request.principal.check(operation)
-    key = header(request.headers, IDEMPOTENCY_KEY)
-    if None not in (key, body.batch_id) and key != body.batch_id:
-        raise InvalidValue(
-            expected="`batch_id` and Idempotency-Key to be the same, or one of them",
-            found=f"{shown(body.batch_id)} and {shown(key)}",
-        )
-    given = key if body.batch_id is None else body.batch_id
+    given = keyed(request.headers, body.batch_id, field="batch_id")
     # Drawn here, so that it can be told also by an answer that comes before the store's.
     batch_id = current().batch_id = api.worlds.drawn_batch_id() if given is None else given
     submitted = await api.worlds.submit(world, body.commands, batch_id=batch_id, by=request.by)

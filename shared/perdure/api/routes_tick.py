@@ -6,10 +6,9 @@ from typing import Any, Final
 
 from perdure.api import models
 from perdure.api.deadlines import time_left
-from perdure.api.decoding import header
+from perdure.api.decoding import IDEMPOTENCY_KEY, header
 from perdure.api.gateway import Request
 from perdure.api.ports import TickPorts
-from perdure.api.routes_commands import IDEMPOTENCY_KEY
 from perdure.api.routing import Route, route
 
 

@@ -46,7 +46,8 @@ class Route(Generic[P]):
     operation: str
     """What is asked for, by its name in the table of operations."""
     status: int
-    reply: type[BaseModel]
+    reply: type[BaseModel] | None
+    """None if it is no JSON."""
     run: Callable[..., Awaitable[Any]]
     query: type[Query] | None
     body: type[Body] | None
@@ -88,7 +89,7 @@ def route(
     path: str,
     *,
     operation: str,
-    reply: type[BaseModel],
+    reply: type[BaseModel] | None,
     status: int = 200,
     key: Key = "none",
     also: tuple[str, ...] = (),

@@ -215,7 +215,8 @@ class Sandbox(Generic[P]):
         self, event: Mapping[str, Any], context: LambdaContext, seen: Invocation
     ) -> Answer:
         found = self._router.find(event, context)
-        seen.operation, seen.world = found.route.operation, found.names.get("world")
+        seen.operation = found.route.operation
+        seen.world, seen.session = found.names.get("world"), found.names.get("session")
         try:
             rules = self._rules()
         except Refused as error:
@@ -271,5 +272,5 @@ def _late(seen: Invocation) -> PerdureError:
     """Return the error for an answer that is not there in time: a change may still happen."""
     kind = OutcomeUnknown if seen.may_change else StoreUnavailable
     error = kind(expected="an answer before the function's time is over", found="none yet")
-    error.batch_id = seen.batch_id
+    error.batch_id, error.send_id = seen.batch_id, seen.send_id
     return error

@@ -30,6 +30,7 @@ TRIM: Final = "PERDURE_TRIM"
 LEASE: Final = "PERDURE_LEASE"
 APP: Final = "PERDURE_APP"
 TICKS: Final = "PERDURE_TICKS"
+SESSIONS: Final = "PERDURE_SESSIONS"
 CATALOGS: Final = "PERDURE_CATALOG_DIR"
 TABLES: Final = "PERDURE_TABLES"
 ENDPOINT: Final = "AWS_ENDPOINT_URL"
@@ -67,6 +68,9 @@ class Settings:
 
     ticks: str | None = None
     """URL of the queue of worlds that are due."""
+
+    sessions: str | None = None
+    """URL of the queue of sessions that have something to do."""
 
     dynamodb_endpoint: str | None = None
     s3_endpoint: str | None = None
@@ -145,6 +149,7 @@ class Settings:
             f"{ENDPOINT}_S3TABLES": self.s3tables_endpoint,
             TABLES: self.tables if self.is_in_table_bucket else None,
             TICKS: self.ticks,
+            SESSIONS: self.sessions,
             LEASE: None if self.lease_ms is None else f"{self.lease_ms}ms",
             f"{ENDPOINT}_SQS": self.sqs_endpoint,
         }
@@ -158,7 +163,8 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
     the DynamoDB table that is the authority of the latter; without it, a file of this machine in
     ``PERDURE_CATALOG_DIR`` is. ``PERDURE_TABLES`` is the ARN of the S3 table bucket for the Iceberg
     tables of a bucket; without it they are in the Glue catalog, or in a file beside a local
-    authority. ``PERDURE_TICKS`` is the queue of worlds that are due, ``PERDURE_LEASE`` how long
+    authority. ``PERDURE_TICKS`` is the queue of worlds that are due,
+    ``PERDURE_SESSIONS`` that of sessions, ``PERDURE_LEASE`` how long
     the next writer waits for one that was killed. The AWS endpoint overrides
     are AWS's own variables.
     Raises: InvalidValue, InvalidId.
@@ -181,6 +187,7 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
         s3tables_endpoint=variables.get(f"{ENDPOINT}_S3TABLES") or everywhere,
         tables=GLUE if is_local else _tables(variables.get(TABLES) or GLUE, namespace),
         ticks=variables.get(TICKS) or None,
+        sessions=variables.get(SESSIONS) or None,
         sqs_endpoint=variables.get(f"{ENDPOINT}_SQS") or everywhere,
         catalogs=variables.get(CATALOGS) or None,
     )

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from perdure.api.measures import tell
-from perdure.api.queue import Handed, Later, Queue, message_of
-from perdure.kernel.errors import ConsumerBehind, FenceHeld, Stalled, StoreUnavailable
+from perdure.api.queue import Handed, Later, Message, Queue, message_of, message_of_session
+from perdure.kernel.errors import (
+    ConsumerBehind,
+    FenceHeld,
+    PerdureError,
+    Stalled,
+    StoreUnavailable,
+)
 from perdure.runtime.dispatch import Due, Found
+from perdure.runtime.session.dispatch import FoundSessions
+from perdure.runtime.session.dispatch import Tell as TellSessions
+
+D = TypeVar("D")
+T = TypeVar("T")
 
 NOT_NOW: Final = (FenceHeld, ConsumerBehind, Stalled)
 """What keeps a world for a while, and is nobody's fault."""
@@ -42,8 +54,17 @@ class DispatchPorts(Protocol):
     @property
     def queue(self) -> Queue: ...
 
+    @property
+    def sessions_queue(self) -> Queue | None:
+        """The queue of sessions, if the deployment has one."""
+        ...
+
     async def look(self, *, ms: int, tell: Callable[[Sequence[Due]], Awaitable[None]]) -> Found:
         """Find the worlds that are due, for at most ``ms``, and tell of them as they are found."""
+        ...
+
+    async def look_at_sessions(self, *, ms: int, tell: TellSessions) -> FoundSessions:
+        """Find the sessions that are due, as worlds are found."""
         ...
 
 
@@ -63,21 +84,35 @@ class ServePorts(Protocol):
 
 
 async def dispatch_due(ports: DispatchPorts, remaining_ms: int) -> dict[str, Any]:
-    """Send a message for each world that is due, as a schedule asks.
+    """Send a message for each world, and each session, that is due, as a schedule asks.
 
     A duplicate changes nothing: the queue takes no message twice, and a writer serves each time
     of a schedule once. Raises StoreUnavailable, at the end, if a message was not taken.
     """
     unsent: list[StoreUnavailable] = []
 
-    async def send(dues: Sequence[Due]) -> None:
-        try:
-            await ports.queue.send([message_of(due) for due in dues])
-        except StoreUnavailable as error:  # what is found later may be taken all the same
-            unsent.append(error)
+    def sender(queue: Queue, spell: Callable[[D], Message]) -> Callable[[Sequence[D]], Any]:
+        async def send(dues: Sequence[D]) -> None:
+            try:
+                await queue.send([spell(due) for due in dues])
+            except StoreUnavailable as error:  # what is found later may be taken all the same
+                unsent.append(error)
 
-    reserve_ms = min(LAST_PAGE_MS, remaining_ms // 2)
-    found = await ports.look(ms=remaining_ms - reserve_ms, tell=send)
+        return send
+
+    async def sessions(ms: int) -> FoundSessions:
+        if ports.sessions_queue is None:
+            return FoundSessions(())
+        send = sender(ports.sessions_queue, message_of_session)
+        return await ports.look_at_sessions(ms=ms, tell=send)
+
+    ms = remaining_ms - min(LAST_PAGE_MS, remaining_ms // 2)
+    # Side by side: whichever has the most to do, the other is not left out.
+    found, talks = await asyncio.gather(
+        ports.look(ms=ms, tell=sender(ports.queue, message_of)), sessions(ms)
+    )
+    tell("sessions_due", len(talks.due))
+    tell("sessions_failed", len(talks.failed))
     tell("worlds_due", len(found.due))
     tell("worlds_stalled", found.stalled)
     tell("worlds_failed", len(found.failed))
@@ -85,12 +120,14 @@ async def dispatch_due(ports: DispatchPorts, remaining_ms: int) -> dict[str, Any
     if unsent:
         raise unsent[0]
     failed = [f"{ref.world}: {error.code}" for ref, error in found.failed]
+    failed += [f"session {ref.session}: {error.code}" for ref, error in talks.failed]
     return {
         "due": len(found.due),
         "failed": failed,
         "oldest_due_ms": found.oldest_due_ms,
         "stalled": found.stalled,
-        "done": found.done,
+        "done": found.done and talks.done,
+        "sessions": len(talks.due),
     }
 
 
@@ -102,20 +139,36 @@ async def serve_message(ports: ServePorts, handed: Handed, ms: int) -> dict[str,
     """
     due = ports.due_of(handed.body)
     told: dict[str, Any] = {"world": due.ref.world}
-    try:
-        served = await ports.serve(due, ms=ms)
-    except NOT_NOW as error:
-        if handed.tries > NOT_NOW_TRIES:
-            return {**told, "left": error.code}
-        raise Later(NOT_NOW_MS, error) from error
+    served = await done_or_left(handed, ports.serve(due, ms=ms))
+    if isinstance(served, PerdureError):
+        return {**told, "left": served.code}
     if served.early_ms:
         raise Later(served.early_ms)
     if served.again is not None:
-        try:
-            await ports.queue.send([message_of(served.again)])
-        except StoreUnavailable as error:  # the next dispatch finds the world as well
-            told["not_sent"] = error.code
+        told |= await sent_on(ports.queue, message_of(served.again))
     return {**told, "ticks": served.ticks, "retired": served.retired}
+
+
+async def done_or_left(handed: Handed, work: Awaitable[T]) -> T | PerdureError:
+    """Do the work of a message, or return why it is left to the next dispatch.
+
+    Raises: Later if it is to be tried again soon; what else the work raises.
+    """
+    try:
+        return await work
+    except NOT_NOW as error:
+        if handed.tries > NOT_NOW_TRIES:
+            return error
+        raise Later(NOT_NOW_MS, error) from error
+
+
+async def sent_on(queue: Queue, message: Message) -> dict[str, str]:
+    """Send what is to be gone on with, and tell if that failed: the next dispatch finds it as well."""
+    try:
+        await queue.send([message])
+    except StoreUnavailable as error:
+        return {"not_sent": error.code}
+    return {}
 
 
 def again_ms(tries: int) -> int:

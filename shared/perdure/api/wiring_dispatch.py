@@ -15,6 +15,7 @@ from perdure.authority.costs import Costs
 from perdure.authority.engine import Authority
 from perdure.kernel.ids import StorageId
 from perdure.runtime.dispatch import Due, Found, look
+from perdure.runtime.session import dispatch as sessions
 
 
 @asynccontextmanager
@@ -23,7 +24,7 @@ async def dispatching(chosen: Settings | None = None) -> AsyncIterator[Dispatchi
     found = chosen or settings()
     queue = wiring_queue.opened(found)
     async with opened_worlds(found) as (authority, _):
-        yield Dispatching(authority, found.storage, queue)
+        yield Dispatching(authority, found.storage, queue, wiring_queue.opened_for_sessions(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Dispatching:
     authority: Authority
     storage: StorageId
     queue: Queue
+    sessions_queue: Queue | None = None
 
     def costs(self) -> Costs:
         """Return what the store has been asked for so far."""
@@ -42,6 +44,17 @@ class Dispatching:
         """Find the worlds that are due, for at most ``ms``, and tell of them as they are found."""
         until = system.now() + ms
         return await look(
+            self.authority,
+            self.storage,
+            now=system.now,
+            go_on=lambda: system.now() < until,
+            tell=tell,
+        )
+
+    async def look_at_sessions(self, *, ms: int, tell: sessions.Tell) -> sessions.FoundSessions:
+        """Find the sessions that are due, for at most ``ms``, and tell of them as they are found."""
+        until = system.now() + ms
+        return await sessions.look(
             self.authority,
             self.storage,
             now=system.now,

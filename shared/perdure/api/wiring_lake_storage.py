@@ -10,7 +10,6 @@ from pyiceberg.catalog import Catalog
 from perdure.api import wiring_objects
 from perdure.api.settings import Settings
 from perdure.api.wiring import catalog_path
-from perdure.authority import system
 from perdure.authority.engine import Authority
 from perdure.lake.catalog import open_local
 from perdure.lake.objects import ObjectStore
@@ -27,10 +26,7 @@ def opened_objects(chosen: Settings) -> ObjectStore:
 
 def owned_objects(chosen: Settings, authority: Authority) -> ObjectStore:
     """Return the objects of a storage, to be written by its authority and by no other."""
-    objects = opened_objects(chosen)
-    if chosen.is_local:  # the authority lies beside them
-        return objects
-    return ClaimedObjects(objects, authority, chosen.storage, system.new_token)
+    return wiring_objects.owned(chosen, authority)
 
 
 async def claim_of(objects: ObjectStore) -> None:

@@ -1,4 +1,4 @@
-"""Wiring of the queue of due worlds, where the environment names one."""
+"""Wiring of the queues of what is due, where the environment names them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 from typing import Final
 
 from perdure.api.queue import Queue
-from perdure.api.settings import TICKS, Settings, settings
+from perdure.api.settings import SESSIONS, TICKS, Settings, settings
 from perdure.kernel.errors import InvalidValue
 
 CLOUD: Final = "perdure.api.wiring_queue_aws"
@@ -14,13 +14,30 @@ CLOUD: Final = "perdure.api.wiring_queue_aws"
 
 
 def named() -> Queue:
-    """Return the queue that the environment names. Raises InvalidValue."""
+    """Return the queue of worlds that the environment names. Raises InvalidValue."""
     return opened(settings())
+
+
+def named_for_sessions() -> Queue:
+    """Return the queue of sessions that the environment names. Raises InvalidValue."""
+    queue = opened_for_sessions(settings())
+    if queue is None:
+        raise InvalidValue(expected=f"{SESSIONS} to be the URL of a queue", found="none")
+    return queue
 
 
 def opened(chosen: Settings) -> Queue:
     """Return the queue that ``chosen`` names; nothing is asked of it yet. Raises InvalidValue."""
     if chosen.ticks is None:
         raise InvalidValue(expected=f"{TICKS} to be the URL of a queue", found="none")
-    found: Queue = importlib.import_module(CLOUD).queue(chosen)
+    return _queue(chosen, chosen.ticks)
+
+
+def opened_for_sessions(chosen: Settings) -> Queue | None:
+    """Return the queue of sessions, None where there is none: whoever sends drives them himself."""
+    return None if chosen.sessions is None else _queue(chosen, chosen.sessions)
+
+
+def _queue(chosen: Settings, url: str) -> Queue:
+    found: Queue = importlib.import_module(CLOUD).queue(chosen, url)
     return found

@@ -83,11 +83,10 @@ class SqsQueue:
             )
 
 
-def queue(chosen: Settings) -> SqsQueue:
-    """Return the queue that ``chosen`` names."""
-    assert chosen.ticks is not None, "settings of a queue name it"
+def queue(chosen: Settings, url: str) -> SqsQueue:
+    """Return the queue at a URL."""
     client = boto3.client("sqs", endpoint_url=chosen.sqs_endpoint, config=PATIENT)
-    return SqsQueue(client, chosen.ticks)
+    return SqsQueue(client, url)
 
 
 def _correlated(id: str) -> dict[str, Any]:

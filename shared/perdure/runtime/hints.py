@@ -5,17 +5,36 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from perdure.kernel.errors import PerdureError
 from perdure.kernel.ids import Instant, StorageId
 from perdure.kernel.places import MINUTE_MS, WAKE_SHARDS, WorldRef
 from perdure.kernel.rest import Agenda, ReadAgenda, Wakes
 from perdure.kernel.upkeep import Wake
+from perdure.kernel.view import Request
 from perdure.runtime.ports import Executes
 
 LOOKS_AT_ONCE: Final = 16
 """Worlds that are looked at side by side. Source: threads of the DynamoDB store."""
+
+
+class Hint(Protocol):
+    """A record that says where something may be to do."""
+
+    @property
+    def sort(self) -> str: ...
+
+
+HintT = TypeVar("HintT", bound=Hint)
+HintT_co = TypeVar("HintT_co", bound=Hint, covariant=True)
+
+
+class Listing(Request[tuple[HintT_co, ...]], Protocol[HintT_co]):
+    """A request for one page of hints."""
+
+    @property
+    def limit(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +51,32 @@ async def no_more(_: Seen) -> None:
 
 
 async def pages(authority: Executes, through: Callable[[], Instant]) -> AsyncIterator[list[Wake]]:
-    """Yield the hints that lie up to a moment, shard by shard, a page at a time.
+    """Yield the hints of worlds that lie up to a moment, shard by shard, a page at a time."""
+
+    def ask(shard: int, beyond: str) -> Wakes:
+        return Wakes(shard, through(), beyond=beyond)
+
+    async for hints in pages_of(authority, through, ask):
+        yield hints
+
+
+async def pages_of(
+    authority: Executes, through: Callable[[], Instant], ask: Callable[[int, str], Listing[HintT]]
+) -> AsyncIterator[list[HintT]]:
+    """Yield hints of any kind, shard by shard: ``ask(shard, beyond)`` lists a page of them.
 
     Each minute begins with another shard: who runs out of time always leaves others.
     """
     first = through() // MINUTE_MS
     for number in range(first, first + WAKE_SHARDS):
-        request = Wakes(number % WAKE_SHARDS, through())
+        request = ask(number % WAKE_SHARDS, "")
         while True:
             hints = await authority.execute(request)
             if hints:
                 yield list(hints)
             if len(hints) < request.limit:
                 break
-            request = Wakes(request.shard, request.through, beyond=hints[-1].sort)
+            request = ask(number % WAKE_SHARDS, hints[-1].sort)
 
 
 async def seen(

@@ -58,8 +58,16 @@ class SessionRef:
 
     def hint_sort(self, at: Instant) -> str:
         """Spell the session's hint for the minute of ``at``."""
-        minute = number(at // MINUTE_MS)
-        return f"{minute}/{short_hash(self.storage)}/{short_hash(self.session)}"
+        return f"{number(at // MINUTE_MS)}{self._hint}"
+
+    def is_hint(self, sort: str) -> bool:
+        """Say whether a hint, as :meth:`hint_sort` spells it, is one of this session."""
+        minute = sort.removesuffix(self._hint)
+        return minute != sort and minute.isdecimal()
+
+    @property
+    def _hint(self) -> str:
+        return f"/{short_hash(self.storage)}/{short_hash(self.session)}"
 
 
 def session_wake_partition(shard: int) -> Partition:

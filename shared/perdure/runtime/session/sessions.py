@@ -266,3 +266,8 @@ def _one_of(given: str, words: Any, *, what: str) -> str:
     if given not in allowed:
         raise InvalidValue(expected=f"{what} to be one of {', '.join(allowed)}", found=shown(given))
     return given
+
+
+def no_model(address: str) -> Model:
+    """Open no model: for whoever only reads sessions, or sends to them. Raises Invalid."""
+    raise Invalid(expected="a process that can open models", found=f"none for {shown(address)}")
