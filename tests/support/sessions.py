@@ -10,6 +10,7 @@ from typing import Any
 
 from perdure.authority.engine import Authority
 from perdure.authority.memory import MemoryStore
+from perdure.authority.packing import unpacked
 from perdure.authority.store import Store
 from perdure.kernel.errors import NotFound
 from perdure.kernel.ids import Instant, Partition, StorageId, Token
@@ -128,8 +129,6 @@ def head_in(store: MemoryStore, partition: Partition) -> SessionHead:
 
 
 def _unpacked(body: bytes) -> bytes:
-    from perdure.authority.packing import unpacked
-
     found = unpacked(body)
     assert isinstance(found, bytes)
     return found
