@@ -98,13 +98,14 @@ def sessions_on(
     objects: MemoryObjects | None = None,
     clock: Callable[[], Instant] | None = None,
     app: App | None = None,
+    prefix: str = "",
 ) -> Sessions:
     """Return the sessions of a store, by default of an empty one in memory."""
     now = Clock() if clock is None else clock
     drawn = itertools.count(1)
 
     def new_token() -> Token:
-        return Token(f"{next(drawn):032x}")
+        return Token(f"{prefix}{next(drawn):0{32 - len(prefix)}x}")
 
     authority = Authority(MemoryStore() if store is None else store, now, new_token)
     held = MemoryObjects() if objects is None else objects
