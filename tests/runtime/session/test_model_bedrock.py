@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
-import struct
-import threading
 
-import boto3
 import pytest
-from botocore.config import Config
-from tests.runtime.session.asking import ADD, Pauses, asked, in_ms, means, measured, request_of
+from tests.runtime.session.asking import ADD, asked, in_ms, means, measured, request_of
+from tests.runtime.session.bedrock_words import (
+    FINE,
+    GO,
+    GO_WHOLE,
+    LONG,
+    MODEL,
+    START,
+    arguments,
+    client_of,
+    reasoning,
+    stop,
+    text,
+    tool,
+    whole,
+)
 from tests.runtime.session.provider import (
-    EVENTS,
-    NOTHING,
-    Answer,
     events,
-    framed,
     plain,
     serving,
 )
@@ -30,34 +36,15 @@ from perdure.kernel.session.messages import (
     Usage,
     UserMessage,
 )
-from perdure.runtime.session import model_bedrock
 from perdure.runtime.session.model_bedrock import BedrockModel
-from perdure.runtime.session.ports import ModelRefused, ModelUnavailable
 
 pytestmark = pytest.mark.sessions
-
-LONG = 60_000
-MODEL = "anthropic.claude-x-v1:0"
-GO = request_of(UserMessage(text="go"))
-GO_WHOLE = request_of(UserMessage(text="go"), stream=False)
-ONCE = {"mode": "standard", "total_max_attempts": 1}
 
 
 @pytest.fixture(scope="module")
 def provider():
     with serving() as provider:
         yield provider
-
-
-def client_of(url, **config):
-    return boto3.client(
-        "bedrock-runtime",
-        endpoint_url=url,
-        region_name="eu-central-1",
-        aws_access_key_id="access-key",
-        aws_secret_access_key="secret-key",
-        config=Config(**{"retries": ONCE, "read_timeout": 5, **config}),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -70,47 +57,6 @@ def client(provider):
 @pytest.fixture
 def model(client):
     return BedrockModel(client, MODEL, means())
-
-
-def text(content, at=0):
-    return ("contentBlockDelta", {"contentBlockIndex": at, "delta": {"text": content}})
-
-
-def tool(id, name, at=0):
-    start = {"toolUse": {"toolUseId": id, "name": name}}
-    return ("contentBlockStart", {"contentBlockIndex": at, "start": start})
-
-
-def arguments(spelled, at=0):
-    return (
-        "contentBlockDelta",
-        {"contentBlockIndex": at, "delta": {"toolUse": {"input": spelled}}},
-    )
-
-
-def reasoning(at=0, **delta):
-    return ("contentBlockDelta", {"contentBlockIndex": at, "delta": {"reasoningContent": delta}})
-
-
-def stop(reason="end_turn"):
-    return ("messageStop", {"stopReason": reason})
-
-
-START = ("messageStart", {"role": "assistant"})
-USED = ("metadata", {"usage": {"inputTokens": 7, "outputTokens": 3, "totalTokens": 10}})
-FINE = events(START, text("he"), text("llo"), ("contentBlockStop", {}), stop(), USED)
-
-
-def whole(*content, reason="end_turn", **more):
-    message = {"role": "assistant", "content": list(content)}
-    usage = {"inputTokens": 7, "outputTokens": 3, "totalTokens": 10}
-    said = {"output": {"message": message}, "stopReason": reason, "usage": usage}
-    return plain(said, **more)
-
-
-def failure(status, code, message="no"):
-    headers = {"x-amzn-ErrorType": code}
-    return plain({"message": message}, status=status, headers=headers)
 
 
 async def test_a_streamed_answer_is_told_in_pieces_and_returned_whole(provider, model):
@@ -156,42 +102,29 @@ async def test_an_attempt_is_told_with_what_went_over_the_wire(provider, model, 
     assert (attempt.http_status, attempt.content_type) == (200, answer.content_type)
 
 
-async def test_everything_of_a_step_is_sent_as_converse_takes_it(provider, model):
+CALLED = AssistantMessage(
+    text=" ",
+    calls=(
+        ToolCall(tool_call_id="a", name="add", args={"a": 1}),
+        ToolCall(tool_call_id="a#2", name="no such/tool", args={}, malformed="{"),
+    ),
+    stop="tool_calls",
+)
+ANSWERED = ToolAnswers(
+    answers=(
+        ToolAnswer(tool_call_id="a", name="add", output={"sum": 3}),
+        ToolAnswer(tool_call_id="a#2", name="no such/tool", output="", is_error=True),
+    )
+)
+
+
+async def test_messages_are_sent_as_turns_that_alternate_and_are_never_empty(provider, model):
+    said = (UserMessage(text="go"), AssistantMessage(text=""), UserMessage(text="now"))
     provider.will(FINE)
-    spoken = AssistantMessage(
-        text=" ",
-        calls=(
-            ToolCall(tool_call_id="a", name="add", args={"a": 1}),
-            ToolCall(tool_call_id="a#2", name="no such/tool", args={}, malformed="{"),
-        ),
-        stop="tool_calls",
-    )
-    answers = ToolAnswers(
-        answers=(
-            ToolAnswer(tool_call_id="a", name="add", output={"sum": 3}),
-            ToolAnswer(tool_call_id="a#2", name="no such/tool", output="", is_error=True),
-        )
-    )
-    request = request_of(
-        UserMessage(text="go"),
-        AssistantMessage(text=""),
-        UserMessage(text="now"),
-        spoken,
-        answers,
-        UserMessage(text=" "),
-        system="Be brief.",
-        tools=(ADD,),
-        temperature=0.5,
-        max_tokens=9,
-        top_p=1,
-        stop=["."],
-        additional={"top_k": 4},
-    )
 
-    await asked(model, request)
+    await asked(model, request_of(*said, CALLED, ANSWERED, UserMessage(text=" "), tools=(ADD,)))
 
-    sent = provider.heard[0].json
-    turns = sent["messages"]
+    turns = provider.heard[0].json["messages"]
     assert [each["role"] for each in turns] == ["user", "assistant", "user"]
     assert turns[0]["content"] == [{"text": "go"}, {"text": "now"}]
     first, second = (block["toolUse"] for block in turns[1]["content"])
@@ -205,10 +138,29 @@ async def test_everything_of_a_step_is_sent_as_converse_takes_it(provider, model
         [{"text": '""'}],
     ]
     assert steered == {"text": "(no text)"}
+
+
+async def test_all_that_an_agent_says_of_its_model_is_sent(provider, model):
+    options = {"temperature": 0.5, "max_tokens": 9, "top_p": 1, "stop": ["."]}
+    request = request_of(
+        UserMessage(text="go"),
+        system="Be brief.",
+        tools=(ADD,),
+        additional={"top_k": 4},
+        **options,
+    )
+    provider.will(FINE)
+
+    await asked(model, request)
+
+    sent = provider.heard[0].json
     assert sent["system"] == [{"text": "Be brief."}]
-    assert sent["inferenceConfig"] == {
-        "temperature": 0.5, "maxTokens": 9, "topP": 1, "stopSequences": ["."],
-    }  # fmt: skip
+    assert [*sent["inferenceConfig"].items()] == [
+        ("maxTokens", 9),
+        ("temperature", 0.5),
+        ("topP", 1),
+        ("stopSequences", ["."]),
+    ]
     assert sent["additionalModelRequestFields"] == {"top_k": 4}
     (spec,) = (each["toolSpec"] for each in sent["toolConfig"]["tools"])
     assert spec["name"] == "add"
@@ -335,300 +287,3 @@ async def test_reasoning_of_a_message_that_was_changed_is_left_out(provider, mod
     await asked(model, request_of(UserMessage(text="go"), changed, UserMessage(text="on")))
 
     assert provider.heard[0].json["messages"][1]["content"] == [{"text": "hello"}]
-
-
-@pytest.mark.parametrize(
-    "first",
-    [
-        events(START, text("he")),
-        events(START, text("he"), is_cut=True),
-        Answer(parts=(*events(text("he")).parts, framed(*text("x"))[:-5]), content_type=EVENTS),
-    ],
-    ids=["ended", "connection lost", "within an event"],
-)
-async def test_an_answer_that_broke_off_is_no_message_and_is_asked_for_again(
-    provider, model, first
-):
-    provider.will(first, FINE)
-    listener = in_ms(LONG)
-
-    reply = await asked(model, GO, listener)
-
-    assert reply.message.text == "hello"
-    assert listener.pieces == ["he", "he", "llo"]
-    assert listener.outcomes == [(1, "cut", 200), (2, "completed", 200)]
-    assert listener.attempts[0].response == measured(first.body)
-
-
-async def test_half_of_an_answer_in_one_piece_is_no_message(provider, model):
-    body = whole({"text": "hello"}).body
-    provider.will(Answer(parts=(body[:-9],), length=len(body)), whole({"text": "hello"}))
-    listener = in_ms(LONG)
-
-    reply = await asked(model, GO_WHOLE, listener)
-
-    assert reply.message.text == "hello"
-    assert listener.outcomes == [(1, "cut", 200), (2, "completed", 200)]
-
-
-async def test_a_connection_lost_after_the_reason_to_stop_costs_nothing(provider, model):
-    provider.will(events(text("he"), stop(), is_cut=True))
-    listener = in_ms(LONG)
-
-    reply = await asked(model, GO, listener)
-
-    assert reply.message.text == "he"
-    assert listener.outcomes == [(1, "completed", 200)]
-
-
-@pytest.mark.parametrize(
-    ("status", "code"),
-    [
-        (429, "ThrottlingException"),
-        (429, "ModelNotReadyException"),
-        (408, "ModelTimeoutException"),
-        (424, "ModelErrorException"),
-        (500, "InternalServerException"),
-        (503, "ServiceUnavailableException"),
-    ],
-)
-@pytest.mark.parametrize("request_", [GO, GO_WHOLE], ids=["streamed", "whole"])
-async def test_a_provider_that_cannot_now_is_asked_again(provider, model, request_, status, code):
-    provider.will(failure(status, code), FINE if request_ is GO else whole({"text": "hello"}))
-    listener = in_ms(LONG)
-
-    await asked(model, request_, listener)
-
-    assert listener.outcomes == [(1, "failed", status), (2, "completed", 200)]
-
-
-@pytest.mark.parametrize(
-    "code", ["throttlingException", "internalServerException", "modelStreamErrorException"]
-)
-async def test_an_answer_that_bedrock_ends_itself_is_asked_for_again(provider, model, code):
-    ended = framed(code, {"message": "no"}, kind="exception")
-    provider.will(Answer(parts=(framed(*text("he")), ended), content_type=EVENTS), FINE)
-    listener = in_ms(LONG)
-
-    reply = await asked(model, GO, listener)
-
-    assert reply.message.text == "hello"
-    assert listener.outcomes == [(1, "failed", 200), (2, "completed", 200)]
-
-
-@pytest.mark.parametrize("reason", ["malformed_model_output", "malformed_tool_use"])
-async def test_what_bedrock_calls_malformed_is_asked_for_again(provider, model, reason):
-    provider.will(events(text("he"), stop(reason)), FINE)
-
-    assert (await asked(model, GO)).message.text == "hello"
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        failure(400, "ValidationException", "user said secret-key"),
-        failure(403, "AccessDeniedException", "arn:aws:sts::1:secret-key"),
-        failure(404, "ResourceNotFoundException"),
-        failure(307, "secret-key"),
-        Answer(
-            parts=(framed("validationException", {"message": "secret-key"}, kind="exception"),),
-            content_type=EVENTS,
-        ),
-    ],
-    ids=["validation", "access", "not found", "redirect", "in the stream"],
-)
-async def test_a_request_that_is_not_taken_is_not_sent_again(provider, model, answer):
-    provider.will(answer, FINE)
-    listener = in_ms(LONG)
-
-    with pytest.raises(ModelRefused) as caught:
-        await asked(model, GO, listener)
-
-    assert listener.outcomes == [(1, "failed", answer.status)]
-    assert "secret" not in str(caught.value)
-
-
-async def test_a_request_that_converse_cannot_spell_is_never_sent(provider, model):
-    provider.will(FINE)
-    listener = in_ms(LONG)
-
-    for request in (request_of(UserMessage(text="go"), stop=[1]), request_of(no_such=1)):
-        with pytest.raises(ModelRefused):
-            await asked(model, request, listener)
-
-    assert (provider.heard, listener.attempts) == ([], [])
-
-
-async def test_no_answer_at_all_is_a_failed_attempt_and_there_are_only_so_many(provider, client):
-    provider.will(*[NOTHING] * 4)
-    listener, pauses = in_ms(LONG), Pauses()
-
-    with pytest.raises(ModelUnavailable):
-        await asked(BedrockModel(client, MODEL, means(pauses)), GO, listener)
-
-    assert listener.outcomes == [(number, "failed", None) for number in (1, 2, 3, 4)]
-    assert pauses.seconds == [0.25, 0.5, 1.0]
-    assert len(provider.heard) == 4
-
-
-async def test_a_provider_that_falls_silent_is_asked_again(provider):
-    impatient = client_of(provider.url, read_timeout=0.7)
-    provider.will(events(text("he"), hangs=True), Answer(status=200, hangs=True), FINE)
-    listener = in_ms(LONG)
-
-    reply = await asked(BedrockModel(impatient, MODEL, means()), GO, listener)
-    impatient.close()
-
-    assert reply.message.text == "hello"
-    assert listener.outcomes == [(1, "cut", 200), (2, "cut", 200), (3, "completed", 200)]
-
-
-async def test_a_deadline_ends_an_answer_that_does_not_end(provider, model):
-    provider.will(events(text("he"), hangs=True))
-    listener = in_ms(1_500)
-
-    with pytest.raises(ModelUnavailable):
-        await asked(model, GO, listener)
-    provider.over.set()
-
-    assert listener.outcomes == [(1, "cut", 200)]
-
-
-async def test_a_cancelled_step_is_told_of_and_says_nothing_more(provider, model):
-    provider.will(events(text("he"), hangs=True))
-    listener = in_ms(LONG)
-    step = asyncio.create_task(asked(model, GO, listener))
-    await listener.told(1)
-
-    step.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await step
-    provider.over.set()
-    await threads_over()
-
-    assert listener.outcomes == [(1, "cancelled", 200)]
-    assert listener.pieces == ["he"]
-
-
-async def test_a_step_that_was_cancelled_before_its_request_left_sends_none(provider):
-    slow = client_of(provider.url)
-    reached, released = threading.Event(), threading.Event()
-    slow.meta.events.register(
-        "before-call.bedrock-runtime", lambda **_: (reached.set(), released.wait(10), None)[2]
-    )
-    provider.will(FINE)
-    listener = in_ms(LONG)
-    step = asyncio.create_task(asked(BedrockModel(slow, MODEL, means()), GO, listener))
-    await asyncio.to_thread(reached.wait, 10)
-
-    step.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await step
-    released.set()
-    await threads_over()
-    slow.close()
-
-    assert (provider.heard, listener.attempts) == ([], [])
-
-
-async def threads_over():
-    """Wait for attempts that were given up."""
-    for thread in threading.enumerate():
-        if thread.name == "perdure-bedrock":
-            await asyncio.to_thread(thread.join, 10)
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        plain(b"[" * 100_000),
-        plain(b"<html>"),
-        plain(b"\xff\xfe"),
-        plain({"output": {}}),
-        plain({"output": {"message": {"content": [{"toolUse": "x"}]}}}),
-        plain({"output": {"message": {"content": [{"text": 1}]}}, "stopReason": "end_turn"}),
-        plain({"output": {"message": {"content": "x"}}, "stopReason": "end_turn"}),
-        plain({"output": {"message": {"content": [{"text": "x"}]}}}),
-    ],
-    ids=range(8),
-)
-async def test_an_answer_that_makes_no_sense_is_a_failed_attempt(provider, model, answer):
-    provider.will(answer, whole({"text": "hello"}))
-    listener = in_ms(LONG)
-
-    reply = await asked(model, GO_WHOLE, listener)
-
-    assert reply.message.text == "hello"
-    assert listener.outcomes == [(1, "failed", 200), (2, "completed", 200)]
-
-
-@pytest.mark.parametrize(
-    "part",
-    [
-        b"no frame at all, and that for long enough",
-        framed(*text("x"))[:-4] + b"\0\0\0\0",
-        struct.pack("!II", 2**31, 0) + b"\0" * 40,
-        framed("contentBlockDelta", b"{"),
-        framed("messageStop", b"{"),
-        framed("contentBlockDelta", b"[" * 50_000),
-        framed("contentBlockDelta", {"delta": {"text": 5}}),
-        framed("contentBlockStart", {"contentBlockIndex": "x", "start": {"toolUse": "y"}}),
-    ],
-    ids=range(8),
-)
-async def test_an_event_that_makes_no_sense_ends_an_attempt(provider, model, part):
-    provider.will(Answer(parts=(framed(*text("he")), part), content_type=EVENTS), FINE)
-    listener = in_ms(LONG)
-
-    reply = await asked(model, GO, listener)
-
-    assert reply.message.text == "hello"
-    assert [each.outcome for each in listener.attempts][1:] == ["completed"]
-    assert listener.attempts[0].outcome == "failed"
-
-
-async def test_a_message_that_is_too_large_is_refused(provider, model):
-    provider.will(events(*[text("x" * 1_000_000)] * 5, stop()), FINE)
-    listener = in_ms(LONG)
-
-    with pytest.raises(ModelRefused):
-        await asked(model, GO, listener)
-
-    assert listener.outcomes == [(1, "failed", 200)]
-
-
-async def test_an_answer_is_read_only_so_far(provider, model, monkeypatch):
-    monkeypatch.setattr(model_bedrock, "BODY_BYTES_MAX", 1_000)
-    provider.will(events(*[text("x" * 500)] * 9, stop()))
-    listener = in_ms(LONG)
-
-    with pytest.raises(ModelRefused):
-        await asked(model, GO, listener)
-
-    (attempt,) = listener.attempts
-    assert attempt.response_body_cap == attempt.response.bytes > 1_000
-
-
-async def test_many_steps_at_once_are_told_apart(provider, client):
-    provider.will(*[events(text("x"), stop())] * 8)
-    listeners = [in_ms(LONG) for _ in range(8)]
-
-    await asyncio.gather(
-        *(
-            asked(
-                BedrockModel(client, f"model-{index}", means()),
-                request_of(UserMessage(text="x" * index + "y")),
-                listener,
-            )
-            for index, listener in enumerate(listeners)
-        )
-    )
-
-    told = {listener.attempts[0].request for listener in listeners}
-    assert told == {measured(heard.body) for heard in provider.heard}
-    assert len(told) == 8
-
-
-def test_a_client_that_tries_again_by_itself_is_not_taken():
-    with pytest.raises(ValueError, match="does not try again"):
-        BedrockModel(client_of("http://127.0.0.1:1", retries={}), MODEL, means())
