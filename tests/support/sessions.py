@@ -10,6 +10,7 @@ from typing import Any
 
 from perdure.authority.engine import Authority
 from perdure.authority.memory import MemoryStore
+from perdure.authority.packing import unpacked
 from perdure.authority.store import Store
 from perdure.kernel.errors import NotFound
 from perdure.kernel.ids import Instant, Partition, StorageId, Token
@@ -55,6 +56,22 @@ class Counting:
     async def call(self, request: CallRequest) -> CallOutcome:
         self.calls.append(request)
         return Completed({"calls": len(self.calls)})
+
+
+@dataclass
+class HeldSessions:
+    """The ports of the routes, over sessions that a test holds."""
+
+    sessions: Sessions
+    nudged: list[str] = field(default_factory=list)
+    pauses: list[float] = field(default_factory=list)
+
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await asyncio.sleep(0)
+
+    async def nudge(self, session: str) -> None:
+        self.nudged.append(session)
 
 
 @dataclass
@@ -128,8 +145,6 @@ def head_in(store: MemoryStore, partition: Partition) -> SessionHead:
 
 
 def _unpacked(body: bytes) -> bytes:
-    from perdure.authority.packing import unpacked
-
     found = unpacked(body)
     assert isinstance(found, bytes)
     return found
