@@ -93,7 +93,9 @@ class Caller:
         )
         reply = self.sandbox.handler(json.loads(json.dumps(event)), self.context)
         assert set(reply) == {"statusCode", "headers", "body", "isBase64Encoded"}
-        decoded = reply["body"] if reply["isBase64Encoded"] else json.loads(reply["body"])
+        is_json = reply["headers"]["content-type"].endswith("json")
+        plain = reply["isBase64Encoded"] or not is_json
+        decoded = reply["body"] if plain else json.loads(reply["body"])
         return Reply(reply["statusCode"], reply["headers"], decoded)
 
 

@@ -59,6 +59,22 @@ class Counting:
 
 
 @dataclass
+class HeldSessions:
+    """The ports of the routes, over sessions that a test holds."""
+
+    sessions: Sessions
+    nudged: list[str] = field(default_factory=list)
+    pauses: list[float] = field(default_factory=list)
+
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await asyncio.sleep(0)
+
+    async def nudge(self, session: str) -> None:
+        self.nudged.append(session)
+
+
+@dataclass
 class Clock:
     """A clock that goes on by a millisecond whenever somebody looks."""
 
