@@ -37,8 +37,8 @@ GRACE_SECONDS: Final = 0.2
 LASTING: Final = frozenset(
     {
         "access_denied",
+        "redirected",
         "request_refused",
-        "tool_gone",
         "unauthenticated",
     }
 )
