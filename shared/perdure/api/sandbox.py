@@ -84,6 +84,17 @@ class Sandbox(Generic[P]):
         """
         return self._loop().run(self.answer(event, context))
 
+    def work(self, work: Callable[[P], Coroutine[Any, Any, T]]) -> T:
+        """Do something with the ports that no event asks for, and let Ctrl-C cancel it.
+
+        Raises: what the work raises; KeyboardInterrupt.
+        """
+
+        async def done() -> T:
+            return await work(await self.opened())
+
+        return self._loop().run(done())
+
     def _loop(self) -> asyncio.Runner:
         if self._runner is None:
             self._runner = asyncio.Runner()

@@ -86,9 +86,17 @@ def patiently(send: Callable[[], R], pause_of: Callable[[R], str | None]) -> R:
 
 def path_of(world: str, *more: str) -> str:
     """Return the path of a world, or of something in it. Raises InvalidId."""
-    checked = [checked_id(world, what="a world id")]
-    checked += [checked_id(each, what="an id") for each in more[1:]]
-    parts = ["v1", "worlds", checked[0], *more[:1], *checked[1:]]
+    return _path("worlds", checked_id(world, what="a world id"), *more)
+
+
+def session_path(session: str, *more: str) -> str:
+    """Return the path of a session, or of something in it. Raises InvalidId."""
+    return _path("sessions", checked_id(session, what="a session id"), *more)
+
+
+def _path(kind: str, named: str, *more: str) -> str:
+    checked = [checked_id(each, what="an id") for each in more[1:]]
+    parts = ["v1", kind, named, *more[:1], *checked]
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 

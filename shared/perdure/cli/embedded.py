@@ -14,12 +14,18 @@ from typing import Any, Final
 
 from perdure.api import faces, models
 from perdure.api.gateway import http_event
+from perdure.api.ports_sessions import SessionPorts
 from perdure.api.sandbox import Sandbox
 from perdure.api.settings import local
 from perdure.api.wiring import api, existing, made
 from perdure.cli.client import Answered, Query, patiently
 from perdure.cli.lazy import loaded
+from perdure.cli.talk import Heard
+from perdure.kernel.ids import Instant
 from perdure.runtime.app import load_app
+from perdure.runtime.session.runner import Driven
+from perdure.runtime.session.session import RUN_MS
+from perdure.runtime.session.work import Happened, Said
 
 SLICE_SECONDS: Final = 5.0
 """What one call of a run of ticks may take, so that progress is seen."""
@@ -51,6 +57,7 @@ class Embedded:
         self._settings = made(chosen) if make else existing(chosen)
         self._thin: Sandbox[Any] | None = None
         self._lake: Sandbox[Any] | None = None
+        self._talks: Sandbox[Any] | None = None
 
     def ask(
         self,
@@ -69,8 +76,7 @@ class Embedded:
             body=b"" if body is None else json.dumps(body).encode(),
             request_id=str(uuid.uuid4()),
         )
-        needs_arrow = faces.is_of(faces.LAKE, method, path)
-        sandbox = self._lake_side() if needs_arrow else self._thin_side()
+        sandbox = self._side_of(method, path)
         reply = patiently(
             lambda: sandbox.interruptible(event, Context()),
             lambda answered: answered["headers"].get("retry-after"),
@@ -80,10 +86,41 @@ class Embedded:
             raise Answered(answer, status=reply["statusCode"])
         return answer
 
+    def drive(self, session: str, heard: Heard) -> str:
+        """Go on with a session in this process, and return how it was left.
+
+        Raises: FenceHeld while another process does; what keeps this one from it.
+        """
+
+        def told(event: Said | Happened) -> None:
+            if isinstance(event, Said):
+                heard.text(event.text)
+                return
+            for fact in event.facts:
+                heard.fact(fact.type, fact.payload(), is_spoken=True)
+
+        async def work(ports: SessionPorts) -> Driven:
+            deadline = Instant(ports.sessions.means.now() + RUN_MS)
+            return await ports.sessions.drive(session, deadline=deadline, told=told)
+
+        return self._talking_side().work(work).state
+
     def close(self) -> None:
-        for sandbox in (self._thin, self._lake):
+        for sandbox in (self._thin, self._lake, self._talks):
             if sandbox is not None:
                 sandbox.close()
+
+    def _side_of(self, method: str, path: str) -> Sandbox[Any]:
+        if faces.is_of(faces.SESSIONS, method, path):
+            return self._talking_side()
+        needs_arrow = faces.is_of(faces.LAKE, method, path)
+        return self._lake_side() if needs_arrow else self._thin_side()
+
+    def _talking_side(self) -> Sandbox[Any]:
+        if self._talks is None:
+            # By name: only who talks needs agents, their tools and their models.
+            self._talks = loaded("perdure.api.wiring_sessions:everything")(self._settings)
+        return self._talks
 
     def _thin_side(self) -> Sandbox[Any]:
         if self._thin is None:

@@ -43,6 +43,7 @@ COMMANDS: Final = {
     "log": ("perdure.cli.worlds:log", "Read the log of a world."),
     "history": ("perdure.cli.consumers:history", "Read what happened in a world."),
     "consumers": ("perdure.cli.consumers:consumers", "See who reads a world's log."),
+    "session": ("perdure.cli.sessions:session", "Talk with the agents of an application."),
     "verify": ("perdure.cli.verify:verify", "Verify the whole record of a world."),
     "doctor": ("perdure.cli.doctor:doctor", "Check an installation, and say what to do."),
     "migrate": ("perdure.cli.migrate:migrate", "Move a whole storage to another place."),
