@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-Origin = Literal["local", "gateway"]
+Origin = Literal["local", "gateway", "session"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, and by which way: someone trusted in this process, or an actor with a token."""
+    """Who asks: someone trusted in this process, an actor with a token, or the agent of one."""
 
     actor: str | None = None
     origin: Origin = "local"

@@ -47,9 +47,11 @@ from perdure.kernel.shown import shown
 from perdure.kernel.view import Request
 from perdure.runtime.app import App
 from perdure.runtime.session import payloads, transcript
+from perdure.runtime.session.agent import Agent
 from perdure.runtime.session.journal import READ_TRIES, Means
 from perdure.runtime.session.ports import Model
 from perdure.runtime.session.runner import Driven, drive
+from perdure.runtime.session.tool_world import Reach, bound
 from perdure.runtime.session.transcript import TranscriptPage, Transcripts, Wanted
 from perdure.runtime.session.work import Crew, Told, unheard
 from perdure.runtime.steady import steadily
@@ -76,6 +78,8 @@ class Sessions:
     """Open a model by its address. Raises Invalid kinds."""
 
     lease_ms: int = LEASE_MS
+    reach: Reach | None = None
+    """The worlds that agents act on; without it their world tools are not there."""
 
     def ref(self, session: str) -> SessionRef:
         """Name a session of this storage. Raises InvalidId."""
@@ -242,12 +246,15 @@ class Sessions:
         """
         crew = Crew(
             self.means,
-            self.app.agent_named,
+            self._agent,
             self.model,
             Holder(self.means.new_token()),
             self.lease_ms,
         )
         return await drive(crew, self.ref(session), deadline=deadline, told=told)
+
+    def _agent(self, name: str) -> Agent:
+        return bound(self.app.agent_named(name), self.reach)
 
     async def _steady(self, request: Request[T]) -> T:
         """Execute a request that may meet a half-visible commit: ask again, a few times."""
