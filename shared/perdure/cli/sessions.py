@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -194,7 +195,7 @@ def told(info: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _text(given: str) -> str:
-    return click.get_text_stream("stdin").read() if given == "-" else given
+    return sys.stdin.read() if given == "-" else given
 
 
 def _sent(
