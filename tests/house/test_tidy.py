@@ -16,6 +16,7 @@ VAGUE_MODULES = {"util", "utils", "helper", "helpers", "common", "misc"}
 VAGUE_CLASSES = ("Manager", "Service", "Util", "Utils", "Helper")
 GIVEN_NAMES = {
     "get_command",  # of click's groups
+    "get_extra_info",  # of httpcore's streams
     "get_remaining_time_in_millis",  # of Lambda's context object
     "handle_exit",  # of uvicorn's server
 }

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime as dt
-import ipaddress
 import json
 import socket
-import ssl
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from tests.support.dying import Dying, answering, dying, is_whole
 from tests.support.tooling import KEY, Clock, request, spec
 
@@ -21,7 +15,7 @@ from perdure.kernel.errors import Invalid
 from perdure.runtime.session.ports import Completed, NotSent, OutcomeNotKnown
 from perdure.runtime.session.resolve import resolve
 from perdure.runtime.session.tool_answers import OUTPUT_BYTES_MAX
-from perdure.runtime.session.tool_http import AskableHttpTool, HttpTool
+from perdure.runtime.session.tool_http import HttpTool
 
 pytestmark = pytest.mark.sessions
 
@@ -332,138 +326,3 @@ def test_headers_that_the_cut_depends_on_are_refused(name):
 
 def test_the_journal_names_the_host_and_no_more_of_an_address():
     assert HttpTool(spec(), "https://a.example:8/x?key=secret").spec.module == "http:a.example"
-
-
-# ---------------------------------------------------------------- asking
-
-
-async def told(answer):
-    async with dying(Dying(answer)) as server:
-        tool = AskableHttpTool(spec(effect="idempotent"), server.url, f"{server.url}/calls")
-        outcome = await tool.ask(request())
-    return outcome, bytes(server.seen[0]).split(b" ")[:2]
-
-
-def keyed(**more):
-    return json.dumps({"call_key": KEY, **more}).encode()
-
-
-async def test_a_tool_says_what_became_of_a_call():
-    outcome, asked = await told(answering("200 OK", keyed(output=[1])))
-    failed, _ = await told(answering("200 OK", keyed(output="no", is_error=True)))
-
-    assert asked == [b"GET", b"/calls/" + KEY.replace("/", "%2F").encode()]
-    assert outcome == Completed([1])
-    assert failed == Completed("no", is_error=True)
-
-
-async def test_a_tool_says_that_a_call_never_arrived():
-    outcome, _ = await told(answering("404 Not Found", keyed()))
-
-    assert outcome == NotSent("never_arrived", "The tool says that the call has not arrived.")
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        answering("404 Not Found", b'{"message":"no route"}'),
-        answering("404 Not Found", b'{"call_key":"another"}'),
-        answering("404 Not Found"),
-        answering("200 OK", keyed()),
-        answering("200 OK", b'{"call_key":"another","output":1}'),
-        answering("200 OK", keyed(output=1, is_error="no")),
-        answering("200 OK", b"[]"),
-        answering("200 OK", b"<html>"),
-        answering("202 Accepted", keyed(output=1)),
-        answering("409 Conflict", keyed(output=1)),
-        answering("500 Oh", keyed(output=1)),
-        answering("200 OK", keyed(output=1))[:-1],
-        b"",
-    ],
-)
-async def test_anything_else_a_tool_says_of_a_call_tells_nothing(answer):
-    assert (await told(answer))[0] is None
-
-
-async def test_a_tool_that_has_only_begun_is_asked_and_not_called_again():
-    def answer(seen):
-        if seen.startswith(b"POST"):
-            return answering("202 Accepted", BODY)
-        return answering("200 OK", keyed(output="done"))
-
-    async with dying(Dying(answer)) as server:
-        tool = AskableHttpTool(spec(effect="idempotent"), server.url, f"{server.url}/calls")
-        clock = Clock()
-        outcome = await resolve(tool, request(), now=clock.now, pause=asyncio.sleep)
-
-    assert outcome == Completed("done")
-    assert [bytes(each[:4]) for each in server.seen] == [b"POST", b"GET "]
-
-
-# ---------------------------------------------------------------- TLS
-
-
-def certificate(folder):
-    """Return contexts of a server and of a client that trusts it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    begin = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
-    alternative = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(7)
-        .not_valid_before(begin)
-        .not_valid_after(begin + dt.timedelta(days=36_500))
-        .add_extension(alternative, critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    path = folder / "certificate.pem"
-    path.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        + signed.public_bytes(serialization.Encoding.PEM)
-    )
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(path)
-    return server, ssl.create_default_context(cafile=path)
-
-
-async def test_who_cannot_be_trusted_was_sent_nothing_and_who_can_be_answers(tmp_path):
-    context, trusting = certificate(tmp_path)
-    seen = []
-
-    async def serve(reader, writer):
-        seen.append(await reader.read(65_536))
-        writer.write(OK)
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
-    async with server:
-        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        distrusted = await called(url)
-        trusted = await called(url, ssl_context=trusting)
-
-    assert isinstance(distrusted, NotSent)
-    assert trusted == DONE
-    assert len([each for each in seen if each]) == 1
-
-
-@pytest.mark.parametrize("death", DEATHS)
-async def test_a_server_that_dies_before_tls_is_agreed_was_sent_nothing(death):
-    for count in (0, 1, 100):
-        async with dying(Dying(b"", reads=count, death=death)) as server:
-            outcome = await called(server.url.replace("http:", "https:"))
-        assert isinstance(outcome, NotSent), outcome
-
-
-async def test_a_server_that_speaks_no_tls_was_sent_nothing():
-    async with dying(Dying(answering("400 Bad Request"), reads=50, answers_early=True)) as server:
-        outcome = await called(server.url.replace("http:", "https:"), timeout_ms=300)
-
-    assert isinstance(outcome, NotSent)
