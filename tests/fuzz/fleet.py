@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow.compute as pc
 
-from perdure import App, Component
+from perdure import Agent, App, Component, Toolbox, tool
+from perdure.runtime.session.model_scripted import calling
 
 app = App("fleet")
 
@@ -37,3 +38,17 @@ def chart():
 @app.hook("OnSpawn")
 def look_out(happened):
     """Look, and say nothing."""
+
+
+@tool(needs_approval=True)
+def weigh_anchor(at: str) -> str:
+    """Weigh the anchor."""
+    return at
+
+
+def script(request, said):
+    """Ask for the anchor, and say aye."""
+    return calling(("weigh_anchor", {"at": "dawn"})) if said == 0 else "Aye."
+
+
+app.agent(Agent(name="mate", model="scripted:tests.fuzz.fleet:script", tools=Toolbox(weigh_anchor)))

@@ -207,6 +207,10 @@ def seed(hull: Hull) -> None:
     done("PUT", f"{fleet}/consumers/hook", {"required": False})
     done("POST", f"{fleet}/fork", {"name": "quay", "world_id": "quay"})
     done("DELETE", "/v1/worlds/gone")
+    talk = "/v1/sessions/talk"
+    done("POST", "/v1/sessions", {"agent": "mate", "session_id": "talk"})
+    done("POST", f"{talk}/send", {"input": "ahoy", "send_id": "first"})
+    done("POST", f"{talk}/send", {"input": "and?", "send_id": "second"})
 
 
 def seeded(directory: Path) -> Iterator[Hull]:

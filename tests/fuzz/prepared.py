@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 FLEET = {"world": "fleet"}
+TALK = {"session": "talk"}
 PLACE = {"Position": {"x": 1.0, "y": -2.5}}
 LOAD = {"Cargo": {"tons": 3, "note": "fish", "sealed": True}}
 KEY = {"Idempotency-Key": "key-1"}
@@ -95,6 +96,26 @@ GOOD: dict[str, Good] = {
     "verify_world": Good(FLEET, body={"from_tick": 0, "to_tick": 2}),
     "land": Good(),
     "trim": Good(body={"grace": "15m", "dry_run": False, "after": "bare"}),
+}
+
+GOOD |= {
+    "create_session": Good(
+        body={"agent": "mate", "session_id": "new", "ceiling_bytes": 400_000, "retained": True}
+        | {"evidence": True}
+    ),
+    "list_sessions": Good(query={"limit": "2", "mine": "true"}),
+    "describe_session": Good(TALK),
+    "send_to_session": Good(
+        TALK,
+        body={"input": "ahoy", "delivery": "interrupt", "send_id": "more", "run_id": "more"}
+        | {"title": "a call", "overrides": {"max_steps": 3, "system": "Be short."}},
+    ),
+    "steer_run": Good(TALK, body={"input": "north", "title": "a turn"}, headers=KEY),
+    "retract_send": Good({**TALK, "send": "second"}),
+    "cancel_run": Good(TALK, body={"run_id": "first", "at": "now"}),
+    "resolve_approval": Good({"session": "asking", "call": ""}, body={"decision": "denied"}),
+    "read_transcript": Good(TALK, query={"after": "0", "limit": "3", "bytes": "100000"}),
+    "read_events": Good(TALK, query={"after": "0", "wait": "0"}),
 }
 
 POOLS: dict[str, tuple[str, ...]] = {

@@ -9,6 +9,7 @@ import pytest
 from tests.emulator.harbour import Position
 from tests.migrate.moving import Stopped, listed, move, stopping
 from tests.migrate.storages import opened, tree
+from tests.support.sessions import app_with
 
 import perdure
 from perdure.api.settings import local
@@ -19,6 +20,7 @@ from perdure.kernel.errors import (
     NotEmpty,
     NotQuiescent,
     StoreUnavailable,
+    WorldMoving,
 )
 from perdure.kernel.fence import TakeFence
 from perdure.kernel.ids import Holder, WorldId
@@ -71,6 +73,48 @@ def test_source_that_is_not_at_rest_is_refused_by_name_and_stays_as_it_was(
 
     assert tree(source) == before
     assert not (tmp_path / "destination").exists()
+
+
+async def with_sessions(root):
+    app = app_with()
+    async with perdure.open(root.as_uri(), app=app) as storage:
+        for name in ("talk", "chat"):
+            await storage.create_session("pilot", session_id=name)
+
+
+@pytest.mark.sessions
+def test_source_with_sessions_is_refused_by_their_names_and_stays_as_it_was(source, tmp_path):
+    asyncio.run(with_sessions(source))
+    before = tree(source)
+
+    with pytest.raises(NotQuiescent, match="'chat', 'talk'"):
+        move(source, tmp_path / "destination")
+
+    assert tree(source) == before
+    assert not (tmp_path / "destination").exists()
+
+
+@pytest.mark.sessions
+def test_no_session_begins_in_a_source_that_is_being_moved(source, tmp_path):
+    def tell(stage, done, total):
+        if (stage, done) == ("stilled", 0):
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        move(source, tmp_path / "destination", progress=tell)
+    with pytest.raises(WorldMoving):
+        asyncio.run(with_sessions(source))
+
+
+@pytest.mark.sessions
+def test_destination_with_a_session_is_not_empty(source, tmp_path):
+    destination = tmp_path / "destination"
+    asyncio.run(with_sessions(destination))
+
+    with pytest.raises(NotEmpty, match="a session"):
+        move(source, destination)
+
+    assert {info.status for info in asyncio.run(listed(source))} == {"active"}
 
 
 def test_command_that_comes_in_while_worlds_are_stilled_frees_them_all(source, tmp_path):

@@ -21,7 +21,8 @@ from perdure.kernel.migration import CheckUnclaimed
 from perdure.lake.iceberg import Lake
 from perdure.runtime.cold import Cold
 from perdure.runtime.inventory import Side
-from perdure.runtime.migrate import Mover, Progress, Receipt, check_quiet, silent
+from perdure.runtime.migrate import Mover, Progress, Receipt, silent
+from perdure.runtime.migrate_quiet import check_quiet
 
 
 async def migrated(

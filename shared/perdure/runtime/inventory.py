@@ -82,6 +82,15 @@ class Side:
             if record.sort.startswith("world/")
         ]
 
+    async def sessions(self) -> list[str]:
+        """Return the id of every session of the catalog."""
+        return [
+            record.sort.removeprefix("session/")
+            async for page in self.pages(self.catalog)
+            for record in page
+            if record.sort.startswith("session/")
+        ]
+
     async def names(self) -> list[str]:
         """Return the names of the objects of the storage's worlds."""
         found = await self.objects.names("")

@@ -12,8 +12,7 @@ from typing import Any, Final, Protocol
 from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.canonical import canonical, digest
 from perdure.kernel.carry import PAGE_RECORDS, Carrier, ImportRaw, Raw
-from perdure.kernel.consumers import CheckConsumers
-from perdure.kernel.errors import Conflict, ConsumerBehind, FenceHeld, NotEmpty, NotQuiescent
+from perdure.kernel.errors import Conflict, FenceHeld, NotEmpty, NotQuiescent
 from perdure.kernel.ids import Holder, Instant, short_hash
 from perdure.kernel.landing import LandingGrip, ReleaseLandingFence, TakeLandingFence
 from perdure.kernel.migration import (
@@ -31,11 +30,11 @@ from perdure.kernel.migration import (
     checked_migration_id,
 )
 from perdure.kernel.places import LANES, Lane
-from perdure.kernel.reading import FindWorld
 from perdure.kernel.records import World
-from perdure.kernel.stillness import FindOpenIntent, unquiet
+from perdure.kernel.stillness import FindOpenIntent
 from perdure.lake.copying import copied
 from perdure.runtime.inventory import GETS, Inventory, Side, inventory, objects_digest, world_facts
+from perdure.runtime.migrate_quiet import check_no_session, check_quiet
 
 IMPORT_BYTES_MAX: Final = 1_500_000
 """Bytes of records written together; a single larger one still goes, alone."""
@@ -54,31 +53,6 @@ class Progress(Protocol):
 
 def silent(stage: str, done: int, total: int | None) -> None:
     """Tell nobody."""
-
-
-async def check_quiet(side: Side, now: Instant) -> None:
-    """Refuse a source that is not at rest, before anything is touched. Raises NotQuiescent."""
-    intent = await side.authority.execute(FindOpenIntent(side.storage))
-    if intent is not None:
-        raise NotQuiescent(expected="no open landing", found=f"open intent {intent}")
-    for world in await side.worlds():
-        state = await side.authority.execute(FindWorld(side.ref(world)))
-        refused = unquiet(world, state.head, state.landed, now)
-        if refused is not None:
-            raise refused
-        if state.head.status == "active":
-            await _check_read(side, world)
-
-
-async def _check_read(side: Side, world: World) -> None:
-    """Refuse a world whose required consumers are behind: nobody could resume it over there."""
-    try:
-        await side.authority.execute(CheckConsumers(side.ref(world)))
-    except ConsumerBehind as error:
-        raise NotQuiescent(
-            expected="every world of the source at rest",
-            found=f"world {world.world!r}, of whose log this was asked: {error}",
-        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +158,14 @@ class Mover:
 
     async def _check_no_world(self) -> None:
         """Look again: since the reservation no world can be added any more."""
-        if await self.destination.worlds():
+        found = "a world" if await self.destination.worlds() else None
+        if found is None and await self.destination.sessions():
+            found = "a session"
+        if found is not None:
             await self.destination.authority.execute(
                 Release(self.destination.storage, self.migration, self._endpoints)
             )
-            raise NotEmpty(expected="an empty destination", found="a world")
+            raise NotEmpty(expected="an empty destination", found=found)
 
     async def _advanced(self, stage: Stage, **more: Any) -> Migration:
         return await self.destination.authority.execute(
@@ -218,6 +195,8 @@ class Mover:
         try:
             await self._keep_still()
             await self._check_no_intent()
+            # Again: since the reservation none can be added any more.
+            await check_no_session(self.source)
             for done, world in enumerate(worlds):
                 self.progress("stilling worlds", done, len(worlds))
                 still = StillWorld(self.source.ref(world), self.migration, self.by)
