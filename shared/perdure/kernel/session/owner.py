@@ -118,7 +118,7 @@ class Append(SessionRequest):
     It names the seq that its writer has folded; if the journal is past that, the answer is
     Behind, and the writer thinks again. Its ``append`` is drawn once for what is written, so
     that it is known again if an answer was lost.
-    Raises: StaleWriter, SessionTooLarge kinds, Corrupt.
+    Raises: StaleWriter, SessionTooLarge kinds, Corrupt; Contended beside a commit under way.
     """
 
     epoch: Epoch
@@ -149,7 +149,9 @@ class Append(SessionRequest):
         session, head = existing(view, self.ref)
         if head.seq > self.seen:
             landed = view.peek(entry_key(head.partition, Seq(self.seen + 1)))
-            if landed is not None and landed.append == self.append:
+            if landed is None:  # it may be this very append, without an answer
+                raise torn(f"the entry behind frame {self.seen}")
+            if landed.append == self.append:
                 return Decision(Appended(head, landed.frames, replayed=True))
         if (head.fence.epoch, head.fence.holder) != (self.epoch, self.holder):
             raise StaleWriter(
@@ -159,9 +161,7 @@ class Append(SessionRequest):
         if head.seq > self.seen:
             return Decision(Behind(head.seq))
         if head.seq < self.seen:
-            raise Corrupt(
-                expected=f"a journal of {self.seen} frames, as it was read", found=str(head.seq)
-            )
+            raise torn(f"a head at frame {self.seen}, which was read")
         return self._written(view, session, head, now)
 
     def _written(

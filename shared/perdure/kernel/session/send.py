@@ -140,10 +140,9 @@ class Send(SessionRequest):
     def large(self, session_owner: str | None) -> Iterator[Prepared]:
         """Yield the payloads that must lie in objects, whatever the session's state is."""
         scope = self._scope(session_owner)
-        if self.wish.delivery == "steer":
-            candidates = (self._started(scope), self._steered())
-        else:
-            candidates = (self._started(scope), self._queued(scope))
+        candidates = [self._started(scope), self._queued(scope)]
+        if self.wish.delivery == "steer":  # between two runs it waits, like any other
+            candidates.append(self._steered())
         yield from (each for each in candidates if each.is_large)
 
     def decide(self, view: View, now: Instant) -> Decision[SendReply]:

@@ -174,7 +174,10 @@ class Journal:
         for frame, fact in zip(reply.frames, facts, strict=True):
             self.fold.apply(frame.seq, fact)
         self._place = Place(reply.frames[-1].seq, reply.frames[-1].digest)
-        self.until = reply.head.fence.until
+        fence, grip = reply.head.fence, self.grip
+        is_held = (fence.epoch, fence.holder) == (grip.epoch, grip.holder)
+        # What had landed may have been overtaken since: then that lease is somebody else's.
+        self.until = fence.until if is_held else Instant(0)
         return True
 
     async def _answered(self, request: Append) -> Appended | Behind:
