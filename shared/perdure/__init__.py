@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from perdure.runtime.app import App
     from perdure.runtime.readonly import ReadonlyStorage
     from perdure.runtime.session.agent import Agent
+    from perdure.runtime.session.ports import CallRequest
     from perdure.runtime.session.tool_function import tool
     from perdure.runtime.session.toolbox import Toolbox
     from perdure.runtime.session.work import Happened, Said
@@ -29,6 +30,7 @@ __all__ = [
     "AddComponents",
     "Agent",
     "App",
+    "CallRequest",
     "Command",
     "Component",
     "Despawn",
@@ -48,6 +50,7 @@ __all__ = [
 
 _HOMES = {
     "Agent": "perdure.runtime.session.agent",
+    "CallRequest": "perdure.runtime.session.ports",
     "Happened": "perdure.runtime.session.work",
     "Said": "perdure.runtime.session.work",
     "Toolbox": "perdure.runtime.session.toolbox",
