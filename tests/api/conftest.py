@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from tests.api.rig import Caller, Rig, sandbox_on
+from tests.api.session_rig import TALK, Talk, talking
+from tests.support.sessions import asking_first, counting
 
 from perdure.authority.memory import MemoryStore
 
@@ -29,3 +31,21 @@ def harbour(call: Caller) -> str:
     made = call("POST", "/v1/worlds", {"name": "harbour", "world_id": "harbour"})
     assert made.status == 201, made
     return "/v1/worlds/harbour"
+
+
+@pytest.fixture
+def talk() -> Iterator[Talk]:
+    """A session of ann with nothing in it."""
+    made = talking()
+    yield made
+    made.sandbox.close()
+
+
+@pytest.fixture
+def asking() -> Iterator[Talk]:
+    """A session whose run waits for a word on a call."""
+    made = talking(asking_first, tools=[counting("launch", needs_approval=True)])
+    made.ann("POST", f"{TALK}/send", {"input": "go", "send_id": "first"})
+    made.run()
+    yield made
+    made.sandbox.close()

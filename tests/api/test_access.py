@@ -33,11 +33,19 @@ PERMISSIONS = {
     "list_hooks": "viewer player operator admin",
     "list_resources": "viewer player operator admin",
     "list_consumers": "viewer player operator admin",
+    "discover_sessions": "viewer player operator admin",
+    "get_session": "viewer player operator admin",
+    "read_transcript": "viewer player operator admin",
     "submit_commands": "player operator admin",
     "spawn": "player operator admin",
     "despawn": "player operator admin",
     "update": "player operator admin",
     "cancel_command": "player operator admin",
+    "create_session": "player operator admin",
+    "send_to_session": "player operator admin",
+    "steer_run": "player operator admin",
+    "cancel_run": "player operator admin",
+    "retract_send": "player operator admin",
     "add_components": "operator admin",
     "remove_components": "operator admin",
     "cancel_all_commands": "operator admin",
@@ -49,6 +57,7 @@ PERMISSIONS = {
     "remove_resource": "operator admin",
     "set_consumer": "operator admin",
     "acknowledge_consumer": "operator admin",
+    "resolve_approval": "operator admin",
     "fork_world": "operator admin",
     "destroy_world": "operator admin",
     "run_ticks": "operator admin",
@@ -128,7 +137,9 @@ def test_table_is_complete():
     assert PERMISSIONS.keys() == LEAST_ROLE.keys()
 
 
-@pytest.mark.parametrize("each", [*faces.API, *faces.LAKE], ids=lambda each: each.operation)
+@pytest.mark.parametrize(
+    "each", [*faces.API, *faces.LAKE, *faces.SESSIONS], ids=lambda each: each.operation
+)
 @pytest.mark.parametrize("role", ROLES)
 def test_every_route_asks_its_operation_of_the_role(door, each, role):
     path = each.path.replace("<", "").replace(">", "")
@@ -315,7 +326,7 @@ def test_route_of_an_operation_that_no_table_knows_cannot_be_declared():
 
 
 def test_two_routes_of_one_face_never_answer_the_same():
-    asked = [(each.method, each.path) for each in (*faces.API, *faces.LAKE)]
+    asked = [(each.method, each.path) for each in (*faces.API, *faces.LAKE, *faces.SESSIONS)]
 
     assert sorted(asked) == sorted(set(asked))
 

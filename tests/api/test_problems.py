@@ -11,7 +11,14 @@ from perdure.api.problems import problem, status_of
 from perdure.kernel import errors
 from perdure.kernel.errors import PerdureError, Refused, Unavailable
 
-INSIDE = {"schema_mismatch", "newer_schema", "corrupt", "corrupt_lineage", "missing_run"}
+INSIDE = {
+    "schema_mismatch",
+    "newer_schema",
+    "corrupt",
+    "corrupt_lineage",
+    "missing_run",
+    "payload_missing",
+}
 """Refusals that are no fault of the caller."""
 
 OF_A_STORE = {*INSIDE, "store_refused", "store_unavailable", "outcome_unknown"}

@@ -18,8 +18,12 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from tests.fuzz.prepared import GOOD
+
 from perdure.api.settings import local
 from perdure.api.wiring import catalog_path, made
+from perdure.api.wiring_sessions import sessions
+from perdure.kernel.ids import Instant
 from perdure_emulator import template
 from perdure_emulator.dev import _here
 from perdure_emulator.gateway import Gateway
@@ -211,6 +215,17 @@ def seed(hull: Hull) -> None:
     done("POST", "/v1/sessions", {"agent": "mate", "session_id": "talk"})
     done("POST", f"{talk}/send", {"input": "ahoy", "send_id": "first"})
     done("POST", f"{talk}/send", {"input": "and?", "send_id": "second"})
+    GOOD["resolve_approval"].names["call"] = hull.runner.run(asked_for_a_word(hull.root))
+
+
+async def asked_for_a_word(root: Path) -> str:
+    """Let a session come to a call that waits for a word, and return the call's key."""
+    async with sessions(local(root, app=APP, namespace="default")) as ports:
+        held = ports.sessions
+        await held.create("mate", session_id="asking")
+        await held.send("asking", "ahoy")
+        await held.drive("asking", deadline=Instant(held.means.now() + 60_000))
+        return (await held.describe("asking")).waiting_calls[0].call_key
 
 
 def seeded(directory: Path) -> Iterator[Hull]:

@@ -120,6 +120,9 @@ GOOD |= {
 
 POOLS: dict[str, tuple[str, ...]] = {
     "world": ("fleet", "bare", "gone", "quay", "nowhere"),
+    "session": ("talk", "asking", "nowhere"),
+    "send": ("first", "second", "never"),
+    "call": ("never",),
     "command": ("first.0", "later.1", "mine", "never"),
     "name": ("drift", "look_out", "chart", "hook", "audit", "never"),
 }

@@ -35,6 +35,14 @@ _CORRELATION: Final = {
     "schema": {"type": "string"},
 }
 
+EVENTS: Final = "text/event-stream"
+_EVENT: Final = {
+    "type": "object",
+    "description": "One event of the stream; `data` is a frame, in JSON.",
+    "properties": {name: {"type": "string"} for name in ("id", "event", "data")},
+}
+_BINARY: Final = {"type": "string", "format": "binary"}
+
 _OF_THE_GATEWAY: Final = {"type": "object", "properties": {"message": {"type": "string"}}}
 
 
@@ -126,8 +134,7 @@ def _replies(route: Route[Any]) -> dict[int, dict[str, Any]]:
     if route.reply is not None:
         done["content"]["application/json"] = {"model": route.reply}
     for each in route.also:
-        binary = {} if each.startswith("text/") else {"format": "binary"}
-        done["content"][each] = {"schema": {"type": "string", **binary}}
+        done["content"][each] = {"schema": _EVENT if each == EVENTS else _BINARY}
     replies = {int(route.status): done}
     for status in _READING if route.method == "GET" else _CHANGING:
         codes = ", ".join(codes_of(HTTPStatus(status)))
