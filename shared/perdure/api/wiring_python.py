@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
+from perdure.api import wiring_models
 from perdure.api.settings import place
 from perdure.api.wiring import made, opened_worlds
 from perdure.api.wiring_lake_storage import claim_of, opened_catalog, owned_objects
@@ -48,6 +49,7 @@ async def opened(
                 ),
                 now=system.now,
                 new_token=system.new_token,
+                model=wiring_models.opened_model,
             )
     finally:
         catalog.close()

@@ -176,7 +176,7 @@ def test_wherever_its_writer_dies_evidence_is_written_whole_and_named_once(tmp_p
 
     taken = asyncio.run(rehearsed())
     # Its last commits: some of the world's ticks, its end, the frame, and letting go.
-    for number in (taken - 6, taken - 4, taken - 1):
+    for number in (taken - 5, taken - 1):
         _, calls, lacks = asyncio.run(dying(tmp_path / str(number), number))
         assert calls == 2
         assert not lacks
