@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,10 +20,9 @@ import perdure
 from perdure import App, Component
 from perdure.kernel.ids import Instant
 from perdure.runtime.session.agent import Agent
-from perdure.runtime.session.journal import Means
 from perdure.runtime.session.model_scripted import ScriptedModel, calling
 from perdure.runtime.session.sessions import Sessions
-from perdure.runtime.session.tool_world import Reach, world_tools
+from perdure.runtime.session.tool_world import world_tools
 from perdure.runtime.session.toolbox import Toolbox
 from perdure.runtime.storage import Storage
 
@@ -64,18 +64,8 @@ async def opened(
 
 def sessions_of(storage: Storage, script: Any, *, lease_ms: int = LEASE_MS) -> Sessions:
     """Return the sessions of a storage, with a scripted model."""
-    of = storage.ticker.means
-    means = Means(of.authority, of.objects, storage.now, storage.new_token, asyncio.sleep)
     model = ScriptedModel(script, storage.now)
-    reach = Reach(storage.worlds, storage.reader, storage.ticker)
-    return Sessions(
-        means,
-        storage.landing.storage,
-        of.app,
-        lambda _: model,
-        lease_ms=lease_ms,
-        reach=reach,
-    )
+    return replace(storage.sessions, model=lambda _: model, lease_ms=lease_ms)
 
 
 def spawning(_request: Any, said: int) -> Any:

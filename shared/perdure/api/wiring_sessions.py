@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Final
+from importlib.util import find_spec
+from typing import Any, Final
 
 from perdure.api import faces, wiring_models, wiring_objects, wiring_queue
 from perdure.api.deadlines import MARGIN_MS
@@ -21,11 +23,18 @@ from perdure.authority.costs import Costs
 from perdure.authority.engine import Authority
 from perdure.kernel.errors import InvalidValue, StoreUnavailable
 from perdure.kernel.ids import Instant
-from perdure.runtime.app import load_app
+from perdure.runtime.app import App, load_app
 from perdure.runtime.session.dispatch import DueSession
 from perdure.runtime.session.journal import Means
 from perdure.runtime.session.serve import ServedSession, serve
 from perdure.runtime.session.sessions import Sessions
+from perdure.runtime.session.tool_world import Lakeside, Reach
+
+LAKE: Final = "perdure.api.wiring_lake_sessions"
+"""Imported by name, when an agent first reads or ticks a world, or evidence is written."""
+
+ARROW: Final = "pyarrow"
+"""A function without it has agents that submit to worlds, and no more."""
 
 LEASE_MS_CLOUD: Final = 60_000
 LEASE_MS_LOCAL: Final = 20_000
@@ -38,7 +47,7 @@ async def sessions(chosen: Settings | None = None) -> AsyncIterator[OpenSessions
     found = chosen or settings()
     app = load_app(found.app)
     app.load()
-    async with opened_worlds(found, app) as (authority, _):
+    async with opened_worlds(found, app) as (authority, worlds), AsyncExitStack() as stack:
         means = Means(
             authority,
             wiring_objects.owned(found, authority),
@@ -48,8 +57,32 @@ async def sessions(chosen: Settings | None = None) -> AsyncIterator[OpenSessions
         )
         suits = LEASE_MS_LOCAL if found.backend == "sqlite" else LEASE_MS_CLOUD
         lease_ms = found.lease_ms or suits
-        held = Sessions(means, found.storage, app, wiring_models.opened_model, lease_ms)
+        opening = partial(_lakeside, stack, found, authority, app, lease_ms)
+        reach = Reach(worlds, once(opening) if find_spec(ARROW) else None)
+        held = Sessions(means, found.storage, app, wiring_models.opened_model, lease_ms, reach)
         yield OpenSessions(found, authority, held)
+
+
+async def _lakeside(
+    stack: AsyncExitStack, chosen: Settings, authority: Authority, app: App, lease_ms: int
+) -> Lakeside:
+    opened: Lakeside = await stack.enter_async_context(
+        importlib.import_module(LAKE).lakeside(chosen, authority, app, lease_ms=lease_ms)
+    )
+    return opened
+
+
+def once(opening: Callable[[], Coroutine[Any, Any, Lakeside]]) -> Callable[[], Awaitable[Lakeside]]:
+    """Open when first asked, and give the same from then on; one that failed is tried again."""
+    task: asyncio.Task[Lakeside] | None = None
+
+    async def opened() -> Lakeside:
+        nonlocal task
+        if task is None or (task.done() and (task.cancelled() or task.exception())):
+            task = asyncio.ensure_future(opening())
+        return await asyncio.shield(task)
+
+    return opened
 
 
 def everything(chosen: Settings) -> Sandbox[OpenSessions]:

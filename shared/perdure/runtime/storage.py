@@ -23,6 +23,7 @@ from perdure.runtime.session.journal import Means as SessionMeans
 from perdure.runtime.session.ports import Model
 from perdure.runtime.session.session import Session
 from perdure.runtime.session.sessions import Sessions, no_model
+from perdure.runtime.session.tool_world import Lakeside, Reach
 from perdure.runtime.tick import Ticker
 from perdure.runtime.trim import GRACE_MS, Trimmed, Trimming
 from perdure.runtime.world import World
@@ -50,8 +51,16 @@ class Storage:
         of = self.ticker.means
         means = SessionMeans(of.authority, of.objects, self.now, self.new_token, asyncio.sleep)
         return Sessions(
-            means, self.landing.storage, of.app, self.model, lease_ms=self.ticker.lease_ms
+            means,
+            self.landing.storage,
+            of.app,
+            self.model,
+            lease_ms=self.ticker.lease_ms,
+            reach=Reach(self.worlds, self._lakeside),
         )
+
+    async def _lakeside(self) -> Lakeside:
+        return Lakeside(self.reader, self.ticker)
 
     @property
     def projection(self) -> Projection:

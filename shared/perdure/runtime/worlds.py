@@ -116,6 +116,11 @@ class Worlds:
         """Who reads the logs of these worlds."""
         return consumers.Consumers(self._authority, self._storage)
 
+    def of_app(self, registry: Registry, app: str = "") -> Worlds:
+        """Return the worlds of the same storage, as another application knows them."""
+        drawn: Any = {"new_token": self._new_token, "new_run": self._new_run, "pause": self._pause}
+        return Worlds(self._authority, self._storage, registry, app=app, **drawn)
+
     def ref(self, world: str) -> WorldRef:
         """Name a world of this storage. Raises InvalidId."""
         return WorldRef(self._storage, WorldId(checked_id(world, what="a world id")))

@@ -57,7 +57,7 @@ def request_of(name, args, *, actor=None, key=None, ms=60_000, now=None):
 async def called(storage, name, args, *, tools=None, **more):
     """Make one call of a tool on a storage, and return what it came to."""
     tool = next(each for each in tools or world_tools(WORLD) if each.spec.name == name)
-    reach = Reach(storage.worlds, storage.reader, storage.ticker)
+    reach = storage.sessions.reach
     return await replace(tool, reach=reach).call(request_of(name, args, **more))
 
 
@@ -248,7 +248,7 @@ def test_an_agent_of_an_actor_is_refused_what_its_owner_would_be(tmp_path):
 def test_an_agent_pays_from_what_its_owner_may_spend(tmp_path):
     async def story(storage):
         allowance = Allowance(units=2, window_ms=10**12)
-        reach = Reach(storage.worlds, storage.reader, storage.ticker, allowance)
+        reach = replace(storage.sessions.reach, allowance=allowance)
         submit = replace(world_tools(WORLD)[0], reach=reach)
         twice = request_of("submit", {"commands": [SPAWN, SPAWN]}, actor="ann")
         more = request_of("submit", {"commands": [SPAWN]}, actor="ann")

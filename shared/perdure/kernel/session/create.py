@@ -68,6 +68,8 @@ class SessionInfo:
     epoch: Epoch
     fence_held_until: Instant | None
     waiting_calls: tuple[WaitingCall, ...] = ()
+    lacks_evidence: bool = False
+    """A run has ended whose facts are still to be written as evidence."""
 
 
 def told(session: Session, head: SessionHead, waiting: tuple[WaitingCall, ...] = ()) -> SessionInfo:
@@ -91,6 +93,7 @@ def told(session: Session, head: SessionHead, waiting: tuple[WaitingCall, ...] =
         epoch=head.fence.epoch,
         fence_held_until=None if head.fence.holder is None else head.fence.until,
         waiting_calls=waiting,
+        lacks_evidence=head.lacks_evidence,
     )
 
 

@@ -9,7 +9,14 @@ from typing import Literal
 from perdure.kernel.errors import Corrupt, FenceHeld, Invalid, StaleWriter
 from perdure.kernel.ids import AgentRunId, Epoch, Holder, Instant, SendId, Seq, Token
 from perdure.kernel.records import Fence
-from perdure.kernel.session.facts import ApprovalRequested, Fact, Retracted, RunFinished, RunStarted
+from perdure.kernel.session.facts import (
+    ApprovalRequested,
+    EvidenceWritten,
+    Fact,
+    Retracted,
+    RunFinished,
+    RunStarted,
+)
 from perdure.kernel.session.frames import Frame, Prepared, entry_key
 from perdure.kernel.session.journal import SessionRequest, added, existing
 from perdure.kernel.session.records import (
@@ -180,6 +187,8 @@ class Append(SessionRequest):
         for each, frame in zip(self.facts, add.frames, strict=True):
             after, writes = _applied(view, after, each.fact, frame.seq, now)
             more += writes
+            if session.evidence and isinstance(each.fact, RunFinished):
+                after = replace(after, evidence_due=frame.seq)
         if self.lease_ms:
             fence = replace(after.fence, until=Instant(now + self.lease_ms))
         else:
@@ -218,6 +227,8 @@ def _applied(
             )
             idle = replace(head, run=None, run_state="idle", cancel=None, approvals=0)
             return idle, [end]
+        case EvidenceWritten():
+            return replace(head, evidence_through=Seq(fact.through_seq)), []
         case ApprovalRequested():
             asked = Approval(
                 partition=head.partition,

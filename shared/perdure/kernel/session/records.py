@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from perdure.kernel.ids import (
     AgentRunId,
@@ -111,6 +112,8 @@ class Session(Record):
 class SessionHead(Record):
     """The one record that every commit to a session writes; at most 1 KB."""
 
+    later: ClassVar[Mapping[str, Any]] = {"evidence_due": 0, "evidence_through": 0}
+
     lineage: Lineage
     fence: Fence = field(default_factory=Fence)
     seq: Seq = Seq(0)
@@ -134,6 +137,12 @@ class SessionHead(Record):
     hint: str | None = None
     """Where the hint lies by which the session is found; None if nothing is to be done."""
 
+    evidence_due: Seq = Seq(0)
+    """End of the last run whose facts are to be evidence; 0 if that was never asked for."""
+
+    evidence_through: Seq = Seq(0)
+    """End of the last run whose facts are evidence."""
+
     @property
     def key(self) -> Key[SessionHead]:
         return session_head_key(self.partition)
@@ -145,7 +154,13 @@ class SessionHead(Record):
     @property
     def has_work(self) -> bool:
         """Say whether somebody must go on with it, as far as nobody is waited for."""
-        return self.run_state == "active" or (self.run_state == "idle" and self.queued > 0)
+        waits = self.queued > 0 or self.lacks_evidence
+        return self.run_state == "active" or (self.run_state == "idle" and waits)
+
+    @property
+    def lacks_evidence(self) -> bool:
+        """Say whether a run has ended whose facts are still to be written as evidence."""
+        return self.evidence_due > self.evidence_through
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

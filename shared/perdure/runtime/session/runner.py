@@ -27,6 +27,7 @@ from perdure.kernel.session.fold import Call, Step
 from perdure.kernel.session.records import SessionRef
 from perdure.runtime.session import calls, planning
 from perdure.runtime.session.agent import checked_overrides
+from perdure.runtime.session.evidence import keep_evidence
 from perdure.runtime.session.journal import Journal
 from perdure.runtime.session.steps import model_step
 from perdure.runtime.session.work import Crew, Told, Work, unheard
@@ -75,6 +76,7 @@ class _Runner:
         while True:
             if work.fold.run is None:
                 work.is_resuming = False
+                await keep_evidence(work)
                 if work.left_ms() <= 0 and work.fold.queue:
                     return self._driven("out_of_time")
                 if not await self._begin_next():

@@ -58,4 +58,5 @@ async def _has_work(sessions: Sessions, due: DueSession) -> bool:
 
 def has_work(info: SessionInfo) -> bool:
     """Say whether somebody must go on with a session, as far as nobody is waited for."""
-    return info.run_state == "active" or (info.run_state == "idle" and info.queued > 0)
+    waits = info.queued > 0 or info.lacks_evidence
+    return info.run_state == "active" or (info.run_state == "idle" and waits)

@@ -48,12 +48,13 @@ from perdure.kernel.view import Request
 from perdure.runtime.app import App
 from perdure.runtime.session import payloads, transcript
 from perdure.runtime.session.agent import Agent
+from perdure.runtime.session.evidence_world import WorldEvidence
 from perdure.runtime.session.journal import READ_TRIES, Means
 from perdure.runtime.session.ports import Model
 from perdure.runtime.session.runner import Driven, drive
 from perdure.runtime.session.tool_world import Reach, bound
 from perdure.runtime.session.transcript import TranscriptPage, Transcripts, Wanted
-from perdure.runtime.session.work import Crew, Told, unheard
+from perdure.runtime.session.work import Crew, Evidence, Told, unheard
 from perdure.runtime.steady import steadily
 
 T = TypeVar("T")
@@ -250,8 +251,15 @@ class Sessions:
             self.model,
             Holder(self.means.new_token()),
             self.lease_ms,
+            self._evidence(),
         )
         return await drive(crew, self.ref(session), deadline=deadline, told=told)
+
+    def _evidence(self) -> Evidence | None:
+        reach = self.reach
+        if reach is None or reach.lakeside is None:
+            return None
+        return WorldEvidence(reach.worlds, reach.lakeside)
 
     def _agent(self, name: str) -> Agent:
         return bound(self.app.agent_named(name), self.reach)

@@ -78,13 +78,20 @@ TOOL_GONE: Final = "tool_gone"
 
 
 @dataclass(frozen=True, slots=True)
+class Lakeside:
+    """What reads worlds and ticks them."""
+
+    reader: Reader
+    ticker: Ticker
+
+
+@dataclass(frozen=True, slots=True)
 class Reach:
     """What world tools act on: the storage in which their session lies."""
 
     worlds: Worlds
-    reader: Reader | None = None
-    ticker: Ticker | None = None
-    """None, both of them, where there is no Arrow: then worlds are neither read nor ticked."""
+    lakeside: Callable[[], Awaitable[Lakeside]] | None = None
+    """Open what needs Arrow, when it is first needed; without it no world is read or ticked."""
 
     allowance: Allowance | None = None
     """What an actor's agents may spend, as the actor itself; none for whoever is trusted."""
@@ -107,6 +114,12 @@ class Acting:
         """Return who acts, as the log of the world keeps it."""
         actor = self.request.actor
         return Caller(actor, "session", None if actor is None else self.reach.allowance)
+
+    async def lakeside(self) -> Lakeside:
+        """Return what reads and ticks. Raises _Lacking where there is no such thing."""
+        if self.reach.lakeside is None:
+            raise _Lacking("This process reads and ticks no worlds.")
+        return await self.reach.lakeside()
 
     def check_permitted(self, operation: str) -> None:
         """Hold an agent to what its owner may. Raises NotPermitted."""
@@ -249,9 +262,7 @@ async def _admitted(acting: Acting, batch: BatchId) -> Any:
 
 
 async def _query(acting: Acting) -> Any:
-    reader, args = acting.reach.reader, acting.args
-    if reader is None:
-        raise _Lacking("This process reads no rows.")
+    reader, args = (await acting.lakeside()).reader, acting.args
     tick = args.get("tick")
     if tick is None:
         tick = (await acting.reach.worlds.describe(acting.world)).published_tick
@@ -310,11 +321,8 @@ def _command(found: Mapping[str, Any]) -> dict[str, Any]:
 
 async def _run_ticks(acting: Acting) -> Any:
     acting.check_permitted("run_ticks")
-    ticker = acting.reach.ticker
-    if ticker is None:
-        raise _Lacking("This process ticks no worlds.")
     ran = await run.run_ticks(
-        ticker,
+        (await acting.lakeside()).ticker,
         acting.reach.worlds.ref(acting.world),
         ticks=acting.args["ticks"],
         deadline=acting.request.deadline,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from perdure.kernel.errors import Unavailable
 from perdure.kernel.ids import CallKey, Holder, Instant
@@ -24,6 +24,11 @@ from perdure.kernel.session.fold import Batch, Fold, Run, Step
 from perdure.runtime.session.agent import Agent
 from perdure.runtime.session.journal import Journal, Means
 from perdure.runtime.session.ports import Model
+
+if TYPE_CHECKING:
+    from perdure.kernel.ids import Epoch, WorldId
+    from perdure.kernel.session.records import SessionRef
+    from perdure.runtime.session.evidence import RunFacts
 
 T = TypeVar("T")
 
@@ -56,6 +61,17 @@ def unheard(_: Said | Happened) -> None:
     """Tell nobody."""
 
 
+class Evidence(Protocol):
+    """Keeps what a run did."""
+
+    async def write(self, ref: SessionRef, run: RunFacts, epoch: Epoch) -> WorldId:
+        """Write the facts of a run that has ended as rows of a new world, and return its id.
+
+        A fence's epoch writes a run at most once.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Crew:
     """Who works on sessions in this process, and with what."""
@@ -69,6 +85,9 @@ class Crew:
 
     holder: Holder
     lease_ms: int
+    evidence: Evidence | None = None
+    """Who keeps what runs did as rows of a world, for the sessions that ask for it."""
+
     look_ms: int = 1_000
     """How often somebody looks, while a model or a tool works, whether the run shall end now."""
 
