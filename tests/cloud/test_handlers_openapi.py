@@ -182,6 +182,23 @@ def rows_and_ends(call, world):
     call("POST", "/v1/trim", {})
 
 
+def talks(call, talk):
+    call("POST", "/v1/sessions", {"agent": "pilot", "session_id": "t"})
+    call("POST", "/v1/sessions", {"agent": "nobody"})
+    call("GET", "/v1/sessions")
+    call("POST", f"{talk}/send", {"input": "hello", "send_id": "a"})
+    call("POST", f"{talk}/send", {"input": "more", "send_id": "b"})
+    call("POST", f"{talk}/send", {"input": "x", "delivery": "shout"})
+    call("POST", f"{talk}/steer", {"input": "north"}, idempotency_key="c")
+    call("DELETE", f"{talk}/sends/b")
+    call("POST", f"{talk}/cancel", {"run_id": "a"})
+    call("POST", f"{talk}/approvals/never", {"decision": "denied"})
+    call("GET", talk)
+    call("GET", f"{talk}/transcript")
+    call("GET", f"{talk}/transcript", query="lineage=another")
+    call("GET", f"{talk}/events")
+
+
 def test_replies_are_what_the_document_says(described, in_lambda, tmp_path, capsys):
     (tmp_path / "default").mkdir()
     in_lambda.setenv("PERDURE_STORAGE", tmp_path.as_uri())
@@ -190,6 +207,7 @@ def test_replies_are_what_the_document_says(described, in_lambda, tmp_path, caps
 
     def ask(method, path, body, **options):
         of = {"api": faces.API, "query": faces.QUERY, "tick": faces.TICK, "land": faces.LAND}
+        of["sessions"] = faces.SESSIONS
         (name,) = [each for each, routes in of.items() if faces.is_of(routes, method, path)]
         return Caller(functions.module(name).sandbox, Context(remaining_ms=29_000))(
             method, path, body, **options
@@ -198,6 +216,10 @@ def test_replies_are_what_the_document_says(described, in_lambda, tmp_path, caps
     call = Checked(described, ROUTES, ask)
     commands_and_consumers(call, "/v1/worlds/h")
     rows_and_ends(call, "/v1/worlds/h")
+    functions.close()
+    in_lambda.setenv("PERDURE_APP", "tests.support.talking:app")
+    functions = Functions()
+    talks(call, "/v1/sessions/t")
     functions.close()
 
     untried = {named(route) for route in ROUTES} - {route for route, _ in call.seen}
