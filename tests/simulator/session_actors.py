@@ -241,7 +241,8 @@ async def closer(me: Process) -> None:
     for _ in range(400):
         for session in SESSIONS:
             await approve(me, sessions, session)
-        if not await follow(me, sessions, 600_000):
+        others = [each for each in me.stage.processes if each is not me]
+        if not await follow(me, sessions, 600_000) and all(each.has_left for each in others):
             break
         await asyncio.sleep(1.0)
     me.stage.is_over = True
