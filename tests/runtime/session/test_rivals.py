@@ -247,7 +247,7 @@ def test_who_was_overtaken_while_it_stood_still_sends_nothing_afterwards() -> No
             await Journal.open(sessions.means, sessions.ref("s"), Holder("second"), LEASE_MS)
 
         clock = Clock()
-        tool = OutOfReach(counting("launch").spec, overtaken)
+        tool = OutOfReach(counting("launch", timeout_ms=900_000).spec, overtaken)
         script = [calling(("launch", {})), "Done."]
         sessions = sessions_on(tools=[tool], script=script, clock=clock)
         await sessions.create("pilot", session_id="s")
