@@ -192,18 +192,12 @@ class Fold:
             case facts.Steered():
                 self.steered.append(fact)
             case facts.RunCancelRequested():
-                if fact.run_id != run.run_id:
-                    raise self._corrupt(f"the end of run {run.run_id!r} asked for", fact)
-                run.cancel = "now" if run.cancel == "now" else fact.at
+                self._cancelled(run, fact)
             case facts.ApprovalRequested():
-                if fact.call_key in self.asked:
-                    raise self._corrupt(f"one question about call {fact.call_key}", fact)
-                self.asked[fact.call_key] = fact
+                self._asked(fact)
                 run.owned = True
             case facts.ApprovalResolved():
-                if fact.call_key not in self.asked or fact.call_key in self.decisions:
-                    raise self._corrupt("one word about a call that waits for it", fact)
-                self.decisions[fact.call_key] = fact
+                self._answered(fact)
             case facts.ResumeStarted():
                 run.resumes += 1
                 run.owned = True
@@ -212,6 +206,21 @@ class Fold:
             case _:
                 run.owned = True
                 self._of_step(run, fact)
+
+    def _cancelled(self, run: Run, fact: facts.RunCancelRequested) -> None:
+        if fact.run_id != run.run_id:
+            raise self._corrupt(f"the end of run {run.run_id!r} asked for", fact)
+        run.cancel = "now" if run.cancel == "now" else fact.at
+
+    def _asked(self, fact: facts.ApprovalRequested) -> None:
+        if fact.call_key in self.asked:
+            raise self._corrupt(f"one question about call {fact.call_key}", fact)
+        self.asked[fact.call_key] = fact
+
+    def _answered(self, fact: facts.ApprovalResolved) -> None:
+        if fact.call_key not in self.asked or fact.call_key in self.decisions:
+            raise self._corrupt("one word about a call that waits for it", fact)
+        self.decisions[fact.call_key] = fact
 
     def _run_finished(self, run: Run, fact: facts.RunFinished) -> None:
         step = run.step

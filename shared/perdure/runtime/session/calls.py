@@ -121,7 +121,7 @@ class Dispatching:
             while not self._step.finished:
                 await self._send()
                 if self._running:
-                    self._collect(await self._work.until_one(set(self._running)))
+                    self._collect(await self._work.until_one(list(self._running)))
                 if self._done or not self._running:
                     await self._record()
                 else:
@@ -179,7 +179,7 @@ class Dispatching:
         made = _made(work, tool, request, call.plan.effect)
         self._running[asyncio.ensure_future(made)] = call
 
-    def _collect(self, done: set[asyncio.Task[CallOutcome]]) -> None:
+    def _collect(self, done: Sequence[asyncio.Task[CallOutcome]]) -> None:
         for task in done:
             call = self._running.pop(task)
             outcome = task.result()

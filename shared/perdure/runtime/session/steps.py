@@ -66,7 +66,7 @@ async def _watched(
 ) -> ModelReply | None:
     """Return the reply, or None if the run shall end now or time is over."""
     while not task.done():
-        await work.until_one({task})
+        await work.until_one([task])
         if task.done():
             break
         await work.look()
