@@ -64,9 +64,7 @@ def intent(name):
 
 
 def queued(send):
-    return facts.Queued(
-        submission_id=send, request=facts.QueuedRequest(run_id=send, input="in")
-    )
+    return facts.Queued(submission_id=send, request=facts.QueuedRequest(run_id=send, input="in"))
 
 
 def ended(run="r"):
@@ -127,7 +125,11 @@ IMPOSSIBLE = {
     "an intent without a plan": [*WITH_CALLS, intent("a")],
     "an intent of an unplanned call": [*OPEN, intent("c")],
     "a second intent": [*OPEN, intent("a"), intent("a")],
-    "an intent of a refused call": [*WITH_CALLS, batch("a", "b", disposition="no_dispatch"), intent("a")],
+    "an intent of a refused call": [
+        *WITH_CALLS,
+        batch("a", "b", disposition="no_dispatch"),
+        intent("a"),
+    ],
     "an intent behind an end": [*OPEN, result("a"), intent("a")],
     "a second result": [*LEFT, result("a"), result("a")],
     "a result of another batch": [*LEFT, result("a", batch="b2")],

@@ -19,9 +19,9 @@ from perdure.kernel.ids import (
     Partition,
     SendId,
     Seq,
+    SessionId,
     StepId,
     StorageId,
-    SessionId,
 )
 from perdure.kernel.records import Fence
 from perdure.kernel.session import answers, facts
@@ -133,9 +133,7 @@ def test_a_journal_filled_to_its_last_byte_still_ends_its_run(count):
         ceiling = 2 * limits.CLOSE_OUT_BYTES
         await sessions.create("pilot", session_id="s", ceiling_bytes=ceiling)
         for number in range(20):
-            await sessions.send(
-                "s", "Fly.", send_id=f"send{number}", overrides={"max_steps": 400}
-            )
+            await sessions.send("s", "Fly.", send_id=f"send{number}", overrides={"max_steps": 400})
 
         driven = await sessions.drive("s", deadline=within(sessions, 10**9))
 

@@ -58,7 +58,9 @@ def test_a_large_steer_that_must_wait_lies_in_an_object_before_its_frame() -> No
         assert reply.state == "pending"
         await sessions.drive("s", deadline=within(sessions))
         page = await sessions.transcript("s", limit=500)
-        assert any(f.type == "queued" and f.payload["request"]["input"] == LARGE for f in page.frames)
+        assert any(
+            f.type == "queued" and f.payload["request"]["input"] == LARGE for f in page.frames
+        )
 
     asyncio.run(case())
 
@@ -134,8 +136,9 @@ def test_an_append_to_a_head_that_does_not_show_yet_is_asked_for_again_and_no_da
         journal = await Journal.open(sessions.means, sessions.ref("s"), Holder("me"), LEASE_MS)
         fact = StepStarted(step_id=StepId("s1-1"), episode=1)
 
+        ahead = replace(_append(journal, fact), seen=Seq(journal.seq + 1))
+
         with pytest.raises(Contended):
-            ahead = replace(_append(journal, fact), seen=Seq(journal.seq + 1))
             await sessions.means.authority.execute(ahead)
 
     asyncio.run(case())
@@ -221,7 +224,9 @@ def test_a_run_that_shall_end_is_cancelled_however_often_it_was_resumed() -> Non
 
         await sessions.drive("s", deadline=within(sessions))
 
-        assert (await sessions.transcript("s", limit=500)).frames[-1].payload["reason"] == "cancelled"
+        assert (await sessions.transcript("s", limit=500)).frames[-1].payload[
+            "reason"
+        ] == "cancelled"
 
     asyncio.run(case())
 
