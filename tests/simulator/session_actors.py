@@ -109,7 +109,9 @@ def sessions_of(me: Process) -> Sessions:
     ]
     app = App("harbour")
     app.agent(
-        Agent(name="pilot", model="scripted:play", tools=Toolbox(*tools), max_steps=4, step_ms=8_000)
+        Agent(
+            name="pilot", model="scripted:play", tools=Toolbox(*tools), max_steps=4, step_ms=8_000
+        )
     )
     means = Means(me.authority, me.objects, me.now, me.new_token, asyncio.sleep)
     model = ScriptedModel(script(me, truth), me.now, asyncio.sleep)
@@ -241,7 +243,8 @@ async def closer(me: Process) -> None:
     for _ in range(400):
         for session in SESSIONS:
             await approve(me, sessions, session)
-        if not await follow(me, sessions, 600_000):
+        others = [each for each in me.stage.processes if each is not me]
+        if not await follow(me, sessions, 600_000) and all(each.has_left for each in others):
             break
         await asyncio.sleep(1.0)
     me.stage.is_over = True

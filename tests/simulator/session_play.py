@@ -151,14 +151,14 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     if chosen.replay is not None:
         played = play(chosen.replay)
-        print(played.trace())
+        sys.stdout.write(played.trace() + "\n")
         return int(played.violation is not None)
     broken, counts = first_violation(range(chosen.start, chosen.start + chosen.seeds))
+    lines = [f"{counts.pop('plays')} plays, {counts.pop('steps')} steps"]
     if broken is not None:
-        print(f"seed {broken.seed}: {broken.violation}\nreplay: {broken.replay}")
-    print(f"{counts.pop('plays')} plays, {counts.pop('steps')} steps")
-    for name, count in sorted(counts.items()):
-        print(f"{count:8} {name}")
+        lines[:0] = [f"seed {broken.seed}: {broken.violation}", f"replay: {broken.replay}"]
+    lines += [f"{count:8} {name}" for name, count in sorted(counts.items())]
+    sys.stdout.write("\n".join(lines) + "\n")
     return int(broken is not None)
 
 

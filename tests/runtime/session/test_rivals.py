@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from tests.support.sessions import MemoryObjects, sessions_on, within
+from tests.support.sessions import Clock, MemoryObjects, counting, sessions_on, within
 
 from perdure.authority.memory import MemoryStore
-from perdure.kernel.errors import Contended
-from perdure.kernel.ids import Holder, Seq, StepId, Token
-from perdure.kernel.session.facts import Fact, RunFinished, StepStarted
+from perdure.kernel import limits
+from perdure.kernel.errors import Conflict, Contended, StaleWriter
+from perdure.kernel.ids import CallBatchId, Holder, Seq, StepId, Token
+from perdure.kernel.session.answers import call_key
+from perdure.kernel.session.facts import (
+    Fact,
+    ModelStepFinished,
+    PlannedCall,
+    Replayed,
+    ResumeStarted,
+    RunFinished,
+    StepStarted,
+    ToolBatchStarted,
+    ToolDispatchIntent,
+)
 from perdure.kernel.session.frames import prepared
+from perdure.kernel.session.messages import Usage, UserMessage
 from perdure.kernel.session.owner import Append
+from perdure.kernel.session.send import SendReply
 from perdure.kernel.view import Key, Reads, View
 from perdure.runtime.session.journal import Journal
+from perdure.runtime.session.model_scripted import calling
+from perdure.runtime.session.ports import CallOutcome, CallRequest, NotSent, ToolSpec
 
 pytestmark = pytest.mark.sessions
 
@@ -41,7 +58,9 @@ def test_a_large_steer_that_must_wait_lies_in_an_object_before_its_frame() -> No
         assert reply.state == "pending"
         await sessions.drive("s", deadline=within(sessions))
         page = await sessions.transcript("s", limit=500)
-        assert any(f.type == "queued" and f.payload["request"]["input"] == LARGE for f in page.frames)
+        assert any(
+            f.type == "queued" and f.payload["request"]["input"] == LARGE for f in page.frames
+        )
 
     asyncio.run(case())
 
@@ -117,8 +136,9 @@ def test_an_append_to_a_head_that_does_not_show_yet_is_asked_for_again_and_no_da
         journal = await Journal.open(sessions.means, sessions.ref("s"), Holder("me"), LEASE_MS)
         fact = StepStarted(step_id=StepId("s1-1"), episode=1)
 
+        ahead = replace(_append(journal, fact), seen=Seq(journal.seq + 1))
+
         with pytest.raises(Contended):
-            ahead = replace(_append(journal, fact), seen=Seq(journal.seq + 1))
             await sessions.means.authority.execute(ahead)
 
     asyncio.run(case())
@@ -129,3 +149,218 @@ def _append(journal: Journal, *facts: Fact) -> Append:
     grip = journal.grip
     token = Token("one-append")
     return Append(journal.ref, grip.epoch, grip.holder, journal.seq, spelled, token, LEASE_MS)
+
+
+def _tools(**more: Any) -> list[Any]:
+    return [counting(name, effect=effect, **more) for name, effect in EFFECTS.items()]
+
+
+EFFECTS = {"look": "pure", "note": "idempotent", "launch": "effectful"}
+
+
+async def _with_intents(sessions, *names: str) -> None:
+    """Leave a session as a process does that died when the intents of its calls were durable."""
+    await sessions.create("pilot", session_id="s")
+    await sessions.send("s", "Fly.", send_id="a")
+    journal = await Journal.open(sessions.means, sessions.ref("s"), Holder("first"), LEASE_MS)
+    step, batch = StepId("s1-1"), CallBatchId("b4")
+    message = calling(*((name, {}) for name in names))
+    planned = tuple(
+        PlannedCall(
+            tool_call_id=call.tool_call_id,
+            name=call.name,
+            call_key=call_key(journal.fold.lineage, Seq(4), index),
+            disposition="dispatchable",
+            effect=EFFECTS[call.name],
+        )
+        for index, call in enumerate(message.calls)
+    )
+    await journal.append(
+        [
+            StepStarted(step_id=step, episode=1),
+            ModelStepFinished(step_id=step, assistant_message=message, usage=Usage()),
+            ToolBatchStarted(batch_id=batch, step_id=step, planned_calls=planned),
+            *(
+                ToolDispatchIntent(
+                    batch_id=batch, tool_call_id=each.tool_call_id, tool_name=each.name, args={}
+                )
+                for each in planned
+            ),
+        ]
+    )
+    await journal.let_go()
+
+
+def test_a_call_that_another_process_may_have_made_is_never_said_not_to_have_been_made() -> None:
+    async def case() -> None:
+        sessions = sessions_on(tools=_tools())
+        await _with_intents(sessions, "note", "look")
+        await sessions.cancel("s", "a", "now")
+
+        await sessions.drive("s", deadline=within(sessions))
+
+        frames = (await sessions.transcript("s", limit=500)).frames
+        ends = [frame.payload for frame in frames if frame.type == "tool_result"]
+        assert [end["outcome"] for end in ends] == ["unknown", "unknown"]
+        assert frames[-1].payload["reason"] == "cancelled"
+
+    asyncio.run(case())
+
+
+def test_a_run_that_shall_end_is_cancelled_however_often_it_was_resumed() -> None:
+    async def case() -> None:
+        sessions = sessions_on()
+        await sessions.create("pilot", session_id="s")
+        await sessions.send("s", "Fly.", send_id="a")
+        journal = await Journal.open(sessions.means, sessions.ref("s"), Holder("first"), LEASE_MS)
+        again = ResumeStarted(
+            episode=1,
+            resumed_from_seq=2,
+            replayed=Replayed(messages=1, model_steps=0, tool_results=0),
+        )
+        await journal.append([again] * limits.RESUMES_MAX)
+        await journal.let_go()
+        await sessions.cancel("s", "a")
+
+        await sessions.drive("s", deadline=within(sessions))
+
+        assert (await sessions.transcript("s", limit=500)).frames[-1].payload[
+            "reason"
+        ] == "cancelled"
+
+    asyncio.run(case())
+
+
+@dataclass
+class OutOfReach:
+    """A tool that is not reached at first; meanwhile its process stands still and is succeeded."""
+
+    spec: ToolSpec
+    meanwhile: Callable[[], Any]
+    calls: int = 0
+
+    async def call(self, request: CallRequest) -> CallOutcome:
+        self.calls += 1
+        await self.meanwhile()
+        return NotSent("unreachable", "No connection.")
+
+
+def test_who_was_overtaken_while_it_stood_still_sends_nothing_afterwards() -> None:
+    async def case() -> None:
+        async def overtaken() -> None:
+            clock.at += 10 * LEASE_MS
+            await Journal.open(sessions.means, sessions.ref("s"), Holder("second"), LEASE_MS)
+
+        clock = Clock()
+        tool = OutOfReach(counting("launch", timeout_ms=900_000).spec, overtaken)
+        script = [calling(("launch", {})), "Done."]
+        sessions = sessions_on(tools=[tool], script=script, clock=clock)
+        await sessions.create("pilot", session_id="s")
+        await sessions.send("s", "Fly.", send_id="a")
+
+        with pytest.raises(StaleWriter):
+            await sessions.drive("s", deadline=within(sessions, 100 * LEASE_MS))
+
+        assert tool.calls == 1
+
+    asyncio.run(case())
+
+
+def test_an_append_of_whoever_was_overtaken_is_stale() -> None:
+    async def case() -> None:
+        clock = Clock()
+        sessions = sessions_on(clock=clock)
+        await sessions.create("pilot", session_id="s")
+        await sessions.send("s", "Fly.", send_id="a")
+        old = await Journal.open(sessions.means, sessions.ref("s"), Holder("old"), LEASE_MS)
+        clock.at += 2 * LEASE_MS
+        await Journal.open(sessions.means, sessions.ref("s"), Holder("new"), LEASE_MS)
+
+        with pytest.raises(StaleWriter):
+            await old.append([StepStarted(step_id=StepId("s1-1"), episode=1)])
+
+        assert (await sessions.describe("s")).seq == old.seq
+
+    asyncio.run(case())
+
+
+def test_a_tool_that_nobody_can_have_is_planned_under_a_short_name() -> None:
+    async def case() -> None:
+        name = "\u00e9" * 100_000
+        sessions = sessions_on(tools=_tools(), script=[calling((name, {})), "Done."])
+        await sessions.create("pilot", session_id="s")
+        await sessions.send("s", "Fly.", send_id="a")
+
+        await sessions.drive("s", deadline=within(sessions))
+
+        frames = (await sessions.transcript("s", limit=500)).frames
+        plan = next(frame for frame in frames if frame.type == "tool_batch_started")
+        assert len(plan.payload["planned_calls"][0]["name"]) == 64
+        assert frames[-1].payload["reason"] == "completed"
+
+    asyncio.run(case())
+
+
+def test_a_steer_is_joined_whenever_it_meets_the_end_of_a_run() -> None:
+    """The race that the journal's head decides: 1,000 times, at whatever step the end has reached."""
+
+    async def case() -> None:
+        met = Counter[str]()
+        sessions = sessions_on()
+        for number in range(1_000):
+            session = f"s{number // 10}"
+            if not number % 10:
+                await sessions.create("pilot", session_id=session)
+            met[await _steered(sessions, session, number)] += 1
+            if number % 10 == 9:
+                ref = sessions.ref(session)
+                journal = await Journal.open(sessions.means, ref, Holder("reader"), LEASE_MS)
+                messages = journal.fold.messages
+                heard = Counter(each.text for each in messages if isinstance(each, UserMessage))
+                assert len(heard) == 20
+                assert set(heard.values()) == {1}
+
+        assert met["joined"] > 100
+        assert met["next"] > 100
+
+    asyncio.run(case())
+
+
+async def _steered(sessions, session: str, number: int) -> str:
+    """Let a steer meet a run at a step of its own, and say whether it joined it."""
+    await sessions.send(session, f"run {number}", send_id=f"run{number}")
+
+    async def steer() -> SendReply:
+        for _ in range(number % 60):
+            await asyncio.sleep(0)
+        return await sessions.send(
+            session, f"steer {number}", delivery="steer", send_id=f"steer{number}"
+        )
+
+    drive = sessions.drive(session, deadline=within(sessions))
+    reply, _ = await asyncio.gather(steer(), drive)
+    await sessions.drive(session, deadline=within(sessions))
+    return "joined" if reply.run_id == f"run{number}" else "next"
+
+
+def test_two_sends_of_one_run_at_once_begin_it_once() -> None:
+    async def case() -> None:
+        for same in (True, False):
+            sessions = sessions_on()
+            await sessions.create("pilot", session_id="s")
+            texts = ("Fly.", "Fly." if same else "Land.")
+
+            replies = await asyncio.gather(
+                *(
+                    sessions_on(sessions.means.authority._store).send(
+                        "s", text, send_id=f"send{number}", run_id="one"
+                    )
+                    for number, text in enumerate(texts)
+                ),
+                return_exceptions=True,
+            )
+
+            assert (await sessions.describe("s")).runs == 1
+            assert sum(isinstance(each, Conflict) for each in replies) == (0 if same else 1)
+
+    asyncio.run(case())

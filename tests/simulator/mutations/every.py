@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.simulator.mutations import commands, commits, lives, stores, tables, ticks
+from tests.simulator.mutations import commands, commits, lives, sessions, stores, tables, ticks
 from tests.simulator.mutations.mutation import Mutation
 
 MUTATIONS: Final[dict[str, Mutation]] = {
@@ -16,6 +16,7 @@ MUTATIONS: Final[dict[str, Mutation]] = {
         ticks.MUTATIONS,
         lives.MUTATIONS,
         tables.MUTATIONS,
+        sessions.MUTATIONS,
     )
     for each in held
 }

@@ -11,6 +11,9 @@ from typing import ClassVar, Final
 from tests.simulator.mutations.mutation import ROOT, Broken
 
 VIOLATION: Final = re.compile(r"^seed (?P<seed>\d+): (?P<invariant>I\d): ", re.MULTILINE)
+SESSIONS_VIOLATION: Final = re.compile(
+    r"^seed (?P<seed>\d+): (?P<invariant>S\d|no internal error|the model): ", re.MULTILINE
+)
 TAKEN: Final = re.compile(r"^(?P<plays>\d+) plays, (?P<steps>\d+) steps", re.MULTILINE)
 FAILED: Final = re.compile(
     r"^FAILED \S+?::(?:Test\w+::)?(?:test_)?(?P<test>\w+)(?:\[(?P<case>\w+)\])?", re.MULTILINE
@@ -47,6 +50,34 @@ class Simulated:
         steps = "" if taken is None else f", {int(taken['steps']):,} steps"
         where = f"seed {found['seed']}{steps}"
         return Broken(found["invariant"], where, int(found["seed"]))
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPlays:
+    """Plays of sessions, from one seed on."""
+
+    start: int = 0
+    seeds: int = 30
+
+    is_simulator: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        return "simulator, sessions"
+
+    def command(self, shared: Path) -> list[str]:
+        options = ["--start", str(self.start), "--seeds", str(self.seeds)]
+        return [sys.executable, "-m", "tests.simulator.session_play", *options]
+
+    def control(self, broken: Broken) -> SessionPlays:
+        return self if broken.seed is None else replace(self, start=broken.seed, seeds=1)
+
+    def broken(self, code: int, output: str) -> Broken | None:
+        found = SESSIONS_VIOLATION.search(output)
+        if code != 1 or found is None:
+            return None
+        seed = int(found["seed"])
+        return Broken(found["invariant"], f"seed {seed}", seed)
 
 
 @dataclass(frozen=True, slots=True)

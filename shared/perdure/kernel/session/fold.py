@@ -143,18 +143,23 @@ class Fold:
         if seq != self.seq + 1:
             raise Corrupt(expected=f"frame {self.seq + 1}", found=f"frame {seq}")
         self.seq = seq
+        if seq == 1 and not isinstance(fact, facts.JournalBegun):
+            found = "a type that is not known" if fact is None else fact.type
+            raise Corrupt(expected="the beginning of a journal at frame 1", found=found)
         match fact:
             case None | facts.ModelAttemptFinished() | facts.EvidenceWritten():
                 pass
             case facts.JournalBegun():
                 self._begun(fact)
             case facts.Queued():
+                if fact.submission_id in self.queue:
+                    raise self._corrupt(f"another send than {fact.submission_id!r}", fact)
                 is_interrupt = fact.delivery == "interrupt"
                 self.queue[fact.submission_id] = Waiting(
                     fact.submission_id, fact.request, is_interrupt
                 )
             case facts.Retracted():
-                self.queue.pop(fact.submission_id, None)
+                self._left(fact.submission_id, fact)
             case facts.RunStarted():
                 self._run_started(fact)
             case _:
@@ -168,12 +173,16 @@ class Fold:
         if self.run is not None:
             raise self._corrupt(f"the end of run {self.run.run_id!r}", fact)
         if fact.submission_id is not None:
-            self.queue.pop(fact.submission_id, None)
+            self._left(fact.submission_id, fact)
         self.runs += 1
         self.run = Run(fact.run_id, fact.config, self.runs, self.seq, fact.scope)
         self.messages.append(UserMessage(text=fact.input))
         self.decisions.clear()
         self.asked.clear()
+
+    def _left(self, send: SendId, fact: Fact) -> None:
+        if self.queue.pop(send, None) is None:
+            raise self._corrupt(f"a send {send!r} that waits", fact)
 
     def _of_run(self, fact: Fact) -> None:
         run = self.run
@@ -183,12 +192,12 @@ class Fold:
             case facts.Steered():
                 self.steered.append(fact)
             case facts.RunCancelRequested():
-                run.cancel = fact.at
+                self._cancelled(run, fact)
             case facts.ApprovalRequested():
-                self.asked[fact.call_key] = fact
+                self._asked(fact)
                 run.owned = True
             case facts.ApprovalResolved():
-                self.decisions[fact.call_key] = fact
+                self._answered(fact)
             case facts.ResumeStarted():
                 run.resumes += 1
                 run.owned = True
@@ -197,6 +206,21 @@ class Fold:
             case _:
                 run.owned = True
                 self._of_step(run, fact)
+
+    def _cancelled(self, run: Run, fact: facts.RunCancelRequested) -> None:
+        if fact.run_id != run.run_id:
+            raise self._corrupt(f"the end of run {run.run_id!r} asked for", fact)
+        run.cancel = "now" if run.cancel == "now" else fact.at
+
+    def _asked(self, fact: facts.ApprovalRequested) -> None:
+        if fact.call_key in self.asked:
+            raise self._corrupt(f"one question about call {fact.call_key}", fact)
+        self.asked[fact.call_key] = fact
+
+    def _answered(self, fact: facts.ApprovalResolved) -> None:
+        if fact.call_key not in self.asked or fact.call_key in self.decisions:
+            raise self._corrupt("one word about a call that waits for it", fact)
+        self.decisions[fact.call_key] = fact
 
     def _run_finished(self, run: Run, fact: facts.RunFinished) -> None:
         step = run.step
@@ -229,6 +253,8 @@ class Fold:
         step = run.step
         if step is not None and step.message is not None and not step.finished:
             raise self._corrupt(f"the end of step {step.step_id}", fact)
+        if run.interrupting or (step is not None and step.is_natural_end):
+            raise self._corrupt(f"the end of run {run.run_id!r}", fact)
         if step is None or step.step_id != fact.step_id:  # else the same step, begun again
             run.steps += 1
         self._join_steered()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from perdure.kernel import limits
@@ -24,6 +24,7 @@ from perdure.runtime.session.ports import (
     OutcomeNotKnown,
     ScopeDrained,
     Tool,
+    ToolSpec,
 )
 from perdure.runtime.session.resolve import resolve
 from perdure.runtime.session.work import Work
@@ -120,7 +121,7 @@ class Dispatching:
             while not self._step.finished:
                 await self._send()
                 if self._running:
-                    self._collect(await self._work.until_one(set(self._running)))
+                    self._collect(await self._work.until_one(list(self._running)))
                 if self._done or not self._running:
                     await self._record()
                 else:
@@ -171,14 +172,14 @@ class Dispatching:
             tool_call_id=call.plan.tool_call_id,
             name=call.plan.name,
             args=call.intent.args,
-            deadline=Instant(min(now + tool.spec.timeout_ms, now + max(work.left_ms(), 1))),
+            deadline=Instant(now + min(tool.spec.timeout_ms, work.left_ms())),
             actor=work.journal.session.owner,
         )
         work.sent.add(key)
         made = _made(work, tool, request, call.plan.effect)
         self._running[asyncio.ensure_future(made)] = call
 
-    def _collect(self, done: set[asyncio.Task[CallOutcome]]) -> None:
+    def _collect(self, done: Sequence[asyncio.Task[CallOutcome]]) -> None:
         for task in done:
             call = self._running.pop(task)
             outcome = task.result()
@@ -237,18 +238,55 @@ def _short(result: ToolResult) -> ToolResult:
 
 
 def _unsent(work: Work, call: Call) -> Fact:
+    """Return the end of a call that is not sent, or not again: another process may have sent it."""
+    batch, name = work.batch.batch_id, call.plan.tool_call_id
     if call.plan.disposition == "no_dispatch":
         return no_dispatch(work, call)
-    return answers.interrupted(work.batch.batch_id, call.plan.tool_call_id)
+    if call.intent is None or _never_left(work, call):
+        return answers.interrupted(batch, name)
+    reason = answers.UNRESOLVED if is_safe(work, call) else answers.UNKNOWN_OUTCOME
+    return answers.unknown(batch, name, reason=reason)
 
 
 async def _made(work: Work, tool: Tool, request: CallRequest, effect: Effect) -> CallOutcome:
     """Make a call; whatever goes wrong with that is no proof that it did not happen."""
     try:
-        means = work.crew.means
-        return await resolve(tool, request, now=means.now, pause=means.pause, effect=effect)
+        means, leased = work.crew.means, _leased(work, tool)
+        return await resolve(leased, request, now=means.now, pause=means.pause, effect=effect)
     except Exception as error:  # noqa: BLE001  # a tool is not ours, and may raise anything
         return OutcomeNotKnown(type(error).__name__, "The tool broke off.")
+
+
+LEASE_OVER: Final = "lease_over"
+
+
+@dataclass(frozen=True, slots=True)
+class _Leased:
+    """A tool that is called only under a lease: also when a call is made again after a pause."""
+
+    work: Work
+    tool: Tool
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self.tool.spec
+
+    async def call(self, request: CallRequest) -> CallOutcome:
+        if not self.work.holds():
+            return NotSent(LEASE_OVER, "The call was not made: its process had lost the session.")
+        return await self.tool.call(request)
+
+
+class _LeasedAskable(_Leased):
+    """The same, of a tool that can be asked what became of a call."""
+
+    async def ask(self, request: CallRequest) -> CallOutcome | None:
+        asked: CallOutcome | None = await self.tool.ask(request)  # type: ignore[attr-defined]
+        return asked
+
+
+def _leased(work: Work, tool: Tool) -> Tool:
+    return (_LeasedAskable if hasattr(tool, "ask") else _Leased)(work, tool)
 
 
 def result_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perdure.kernel.ids import CallBatchId
 from perdure.kernel.session import answers
@@ -138,7 +138,8 @@ def without_sending(work: Work, calls: Sequence[Planned], end: End) -> list[Fact
     facts: list[Fact] = [begun]
     for each in calls:
         if each.plan.disposition == "no_dispatch":
-            facts += intents(work, [each])
+            # Without its detail, of which nobody knows the length: this may be the journal's last.
+            facts += intents(work, [replace(each, detail=None)])
         else:
             facts.append(end(batch, each.plan.tool_call_id))
     return [*facts, ToolBatchFinished(batch_id=batch), TurnFinished(step_id=work.step.step_id)]

@@ -8,12 +8,13 @@ an intent has not left yet, is written down before it lets go.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from perdure.kernel import limits
-from perdure.kernel.errors import SessionTooLarge, StaleWriter, Unavailable
-from perdure.kernel.ids import AgentRunId, Instant
+from perdure.kernel.errors import SessionTooLarge, StaleWriter, TooLarge, Unavailable
+from perdure.kernel.ids import AgentRunId, Instant, SendId
 from perdure.kernel.session import answers
 from perdure.kernel.session.facts import (
     Fact,
@@ -21,6 +22,7 @@ from perdure.kernel.session.facts import (
     Retracted,
     RunStarted,
     StepStarted,
+    ToolResult,
     TurnFinished,
 )
 from perdure.kernel.session.fold import Call, Step
@@ -81,6 +83,8 @@ class _Runner:
                     return self._driven("out_of_time")
                 if not await self._begin_next():
                     return self._driven("idle")
+                if work.fold.run is None:
+                    continue
             run = work.run.run_id
             state = await self._to_the_end()
             if state is not None:
@@ -114,8 +118,11 @@ class _Runner:
         try:
             return await work.barrier(think) or work.fold.run is not None
         except SessionTooLarge:
-            await self._retract_all()
+            await self._retract(list(work.fold.queue))
             return False
+        except TooLarge:  # with what its agent has become since, no frame can hold it
+            waiting = work.fold.next_waiting()
+            return waiting is not None and await self._retract([waiting.submission_id])
 
     async def _to_the_end(self) -> Stopped | None:
         """Work on the present run until it has ended (None), or must be left."""
@@ -161,7 +168,7 @@ class _Runner:
             return None
         if work.left_ms() <= 0 and work.run.cancel is None:
             return "out_of_time"
-        if work.run.resumes >= limits.RESUMES_MAX:
+        if work.run.resumes >= limits.RESUMES_MAX and work.run.cancel is None:
             await work.barrier(lambda: (work.finished("error", RESTART_LIMIT),))
             return None
         await work.barrier(work.following)
@@ -271,16 +278,19 @@ class _Runner:
                     facts += planning.without_sending(work, planned, answers.interrupted)
                 else:
                     facts += [*calls.ends(work), *work.turn_ends()]
-            reason: Reason = "interrupted" if work.run.interrupting else "error"
+            is_unknown = any(
+                isinstance(each, ToolResult) and answers.is_interrupting(each) for each in facts
+            )
+            reason: Reason = "interrupted" if work.run.interrupting or is_unknown else "error"
             return [*facts, work.finished(reason, error.code)]
 
         await work.barrier(think, is_close_out=True)
 
-    async def _retract_all(self) -> None:
-        """Take back what waits and can not begin, since the journal is full."""
+    async def _retract(self, sends: Sequence[SendId]) -> bool:
+        """Take back sends that can not begin; say whether one of them still waited."""
 
         def think() -> list[Fact] | None:
-            waiting = list(self._work.fold.queue)
+            waiting = [each for each in sends if each in self._work.fold.queue]
             return [Retracted(submission_id=each) for each in waiting] or None
 
-        await self._work.barrier(think, is_close_out=True)
+        return await self._work.barrier(think, is_close_out=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Final, Literal
 
 from perdure.kernel import limits
-from perdure.kernel.errors import PerdureError, Unavailable
+from perdure.kernel.canonical import canonical
+from perdure.kernel.errors import PerdureError, TooLarge, Unavailable
 from perdure.kernel.ids import Instant
 from perdure.kernel.session.facts import Fact, ModelAttemptFinished, ModelStepFinished
 from perdure.kernel.session.messages import AssistantMessage, Attempt, ToolCall
@@ -19,6 +21,8 @@ from perdure.runtime.session.work import Said, Work
 Stepped = Literal["spoke", "ended", "out_of_time"]
 
 TOO_MANY_CALLS = "too_many_calls"
+
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
 async def model_step(work: Work) -> Stepped:
@@ -62,7 +66,7 @@ async def _watched(
 ) -> ModelReply | None:
     """Return the reply, or None if the run shall end now or time is over."""
     while not task.done():
-        await work.until_one({task})
+        await work.until_one([task])
         if task.done():
             break
         await work.look()
@@ -81,7 +85,10 @@ async def _spoken(work: Work, reply: ModelReply, attempts: Sequence[Attempt]) ->
     def think() -> list[Fact]:
         return [*_told(work, attempts), finished]
 
-    await work.barrier(think)
+    try:
+        await work.barrier(think)
+    except TooLarge as error:  # no frame holds it, however often the model is asked
+        return await _ended(work, attempts, error.code)
     work.has_done_something = True
     return "spoke"
 
@@ -125,14 +132,21 @@ def _named(message: AssistantMessage) -> AssistantMessage:
     calls: list[ToolCall] = []
     for index, call in enumerate(message.calls):
         name = call.tool_call_id
-        fits = 1 <= len(name.encode(errors="replace")) <= limits.TOOL_CALL_ID_BYTES_MAX
+        fits = name and len(canonical(name)) - 2 <= limits.TOOL_CALL_ID_BYTES_MAX
         if not fits or name in taken:
             name = f"call_{index}"
             while name in taken:
                 name += "_"
         taken.add(name)
-        calls.append(replace(call, tool_call_id=name))
+        calls.append(replace(call, tool_call_id=name, name=_short(call.name)))
     return replace(message, calls=tuple(calls))
+
+
+def _short(name: str) -> str:
+    """Return a tool's name, cut if no tool can have it: each plan of a call must stay small."""
+    if len(canonical(name)) - 2 <= limits.TOOL_CALL_ID_BYTES_MAX:
+        return name
+    return f"{_NO_NAME.sub('_', name)[:63]}…"  # which no tool's name has
 
 
 def _reserved(work: Work) -> int:

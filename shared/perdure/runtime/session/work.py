@@ -155,14 +155,14 @@ class Work:
         """Say whether the lease lasts long enough for something to be sent under it."""
         return self.journal.until - self.crew.means.now() > MARGIN_MS
 
-    async def until_one(self, tasks: set[asyncio.Task[T]]) -> set[asyncio.Task[T]]:
+    async def until_one(self, tasks: Sequence[asyncio.Task[T]]) -> list[asyncio.Task[T]]:
         """Wait for one of some tasks, or until it is time to look; return what is done."""
         pause = asyncio.ensure_future(self.crew.means.pause(self.crew.look_ms / 1_000))
         try:
             await asyncio.wait({*tasks, pause}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             pause.cancel()
-        return {task for task in tasks if task.done()}
+        return [task for task in tasks if task.done()]
 
     def left_ms(self) -> int:
         """Return for how long something may still be begun."""
