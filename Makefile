@@ -127,7 +127,7 @@ UV_FOR_LAMBDA = UV_PYTHON_DOWNLOADS=never UV_SYSTEM_CERTS=true $(BIN)/uv pip ins
   --python-platform $(MACHINE)-manylinux_2_28 --target
 
 define code # folder of the function
-	cp -R shared/perdure shared/airspace shared/dispatcher functions/$(1)/app.py "$(ARTIFACTS_DIR)"
+	cp -R shared/perdure shared/airspace functions/$(1)/app.py "$(ARTIFACTS_DIR)"
 	find "$(ARTIFACTS_DIR)" -type d -name __pycache__ -prune -exec rm -rf {} +
 	rm -f "$(ARTIFACTS_DIR)"/airspace/data/*.gz
 	rm -f "$(ARTIFACTS_DIR)"/.lock
