@@ -78,7 +78,12 @@ def looks(request, said):
     return calling(("look", {"bearing": 9})) if said == 0 else "Seen."
 
 
-for _name, _tools in (("asks", [launch]), ("rows", [row]), ("sounds", [sound, look]), ("looks", [look])):
+for _name, _tools in (
+    ("asks", [launch]),
+    ("rows", [row]),
+    ("sounds", [sound, look]),
+    ("looks", [look]),
+):
     app.agent(
         Agent(
             name=_name,
