@@ -98,6 +98,7 @@ pins: setup ## Compile requirements/*.txt anew from pyproject.toml
 	@$(COMPILE) $(EVERY_PYTHON) --group checkov -o requirements/checkov.txt
 	@$(COMPILE) $(DEPLOYED) $(BROUGHT) --group thin -c requirements/runtime.txt -o requirements/thin.txt
 	@$(COMPILE) $(DEPLOYED) --group thin --group lake -c requirements/runtime.txt -o requirements/lake.txt
+	@$(COMPILE) $(DEPLOYED) --group thin --group lake --group agents -c requirements/runtime.txt -o requirements/agents.txt
 
 ##@ Deployment
 
@@ -164,13 +165,14 @@ endef
 $(eval $(call build-thin,ApiFunction,api))
 $(eval $(call build-thin,DispatchFunction,dispatch))
 
-define build-with-arrow # logical id, folder
+define build-with-arrow # logical id, folder, packages
 .PHONY: build-$(1)
 build-$(1):
-	$$(PIP_FOR_LAMBDA) "$$(ARTIFACTS_DIR)" --requirement requirements/lake.txt
+	$$(PIP_FOR_LAMBDA) "$$(ARTIFACTS_DIR)" --requirement requirements/$(3).txt
 	$$(call code,$(2))
 	$$(slim)
 endef
-$(eval $(call build-with-arrow,QueryFunction,query))
-$(eval $(call build-with-arrow,TickFunction,tick))
-$(eval $(call build-with-arrow,LandFunction,land))
+$(eval $(call build-with-arrow,QueryFunction,query,lake))
+$(eval $(call build-with-arrow,TickFunction,tick,lake))
+$(eval $(call build-with-arrow,LandFunction,land,lake))
+$(eval $(call build-with-arrow,SessionsFunction,sessions,agents))

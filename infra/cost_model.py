@@ -45,9 +45,10 @@ KEY: Final = 1.00
 KEY_REQUEST: Final = 3.00
 """A month; a million. Source: aws.amazon.com/kms/pricing."""
 
-SQS_POLLS_MONTH: Final = 5 * MINUTES * 3
-"""Requests of Lambda to an empty queue: five pollers that wait 20 seconds each. Source: Lambda,
-using SQS as a source: five pollers at first, long polling."""
+QUEUES: Final = 2
+SQS_POLLS_MONTH: Final = QUEUES * 5 * MINUTES * 3
+"""Requests of Lambda to the empty queues of worlds and of sessions: five pollers of each that wait
+20 seconds. Source: Lambda, using SQS as a source: five pollers at first, long polling."""
 
 MEMORY_MB: Final[Mapping[str, int]] = {
     "api": 512,
@@ -55,6 +56,7 @@ MEMORY_MB: Final[Mapping[str, int]] = {
     "dispatch": 512,
     "tick": 1769,
     "land": 1769,
+    "sessions": 1769,
 }
 ASSUMED_MS: Final[Mapping[str, int]] = {
     "api": 40,
@@ -62,6 +64,7 @@ ASSUMED_MS: Final[Mapping[str, int]] = {
     "dispatch": 150,
     "tick": 250,
     "land": 2_000,
+    "sessions": 200,
 }
 ASSUMED_LOG_BYTES: Final = 1_500
 """Lines and metrics of one invocation, and the access log's line."""
@@ -181,7 +184,7 @@ def standing(template: str) -> dict[str, float]:
         f"up to {ASSUMED_METRICS} metrics, by the hours in which they are told": ASSUMED_METRICS
         * METRIC,
         f"{ASSUMED_KEY_REQUESTS:,} requests to the key": ASSUMED_KEY_REQUESTS * KEY_REQUEST / 1e6,
-        f"{SQS_POLLS_MONTH:,} looks into the empty queue": SQS_POLLS_MONTH
+        f"{SQS_POLLS_MONTH:,} looks into the empty queues": SQS_POLLS_MONTH
         * prices.SQS_FIFO_REQUEST
         / 1e6,
     }

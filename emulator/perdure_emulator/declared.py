@@ -61,6 +61,8 @@ class Source:
     batch_size: int = 10
     reports_failures: bool = False
     """Whether the function says which messages of a batch have failed."""
+    at_once: int = 1
+    """Batches that are given to the function at once, at most."""
 
 
 @dataclass(frozen=True, slots=True)

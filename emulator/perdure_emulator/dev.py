@@ -172,8 +172,9 @@ async def serve(  # what a deployment is made of
     ``clock`` makes the clock of schedules, once they begin.
     """
     sandboxes = {name: place(each) for name, each in deployment.functions.items()}
+    gateway = Gateway(deployment, sandboxes, trusted, waiting.sqs)
     config = uvicorn.Config(
-        Gateway(deployment, sandboxes, trusted, waiting.sqs),
+        gateway,
         lifespan="off",
         ws="none",
         log_level="warning",
@@ -184,6 +185,7 @@ async def serve(  # what a deployment is made of
     calls: list[asyncio.Task[None]] = []
 
     async def settle() -> None:
+        gateway.stop()
         for call in calls:
             call.cancel()
         for call in calls:
@@ -205,7 +207,8 @@ async def serve(  # what a deployment is made of
 def _polls(sandboxes: Iterable[Runs], waiting: Waiting) -> Iterator[Coroutine[Any, Any, None]]:
     for sandbox in sandboxes:
         for source in sandbox.function.sources:
-            yield sources.poll(sandbox, source, waiting.polled(source.queue))
+            for _ in range(min(source.at_once, sandbox.batches)):
+                yield sources.poll(sandbox, source, waiting.polled(source.queue))
 
 
 def _parameters(given: Iterable[str]) -> dict[str, str]:

@@ -24,6 +24,7 @@ from perdure.kernel.errors import (
     TooLarge,
 )
 from perdure.kernel.shown import shown
+from perdure_emulator import streams
 from perdure_emulator.authorizer import Authorizer, Denied
 from perdure_emulator.declared import Template
 from perdure_emulator.front import Bucket, Pages
@@ -64,10 +65,24 @@ class Gateway:
         self._authorizer = Authorizer(issuer)
         self._pages = Pages(template.cors)
         self._bucket = Bucket(template.throttle)
+        self._stopping = asyncio.Event()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "the server speaks HTTP only"
-        await _send(send, await self._checked(scope, receive))
+        reply = await self._checked(scope, receive)
+        headers = _headers(scope)
+        if not (streams.wants(scope["method"], headers) and streams.is_one(reply)):
+            await _send(send, reply)
+            return
+
+        async def again(last: bytes | None) -> dict[str, Any]:
+            return await self._routed(scope, headers, b"", last)
+
+        await streams.follow(reply, again, receive, send, self._stopping)
+
+    def stop(self) -> None:
+        """End the streams that are open: whoever follows one does not keep the server."""
+        self._stopping.set()
 
     async def _checked(self, scope: Message, receive: Receive) -> dict[str, Any]:
         headers = _headers(scope)
@@ -90,14 +105,23 @@ class Gateway:
         method, path = scope["method"], scope["raw_path"].decode("ascii")
         if method == "GET" and path.startswith(WELL_KNOWN):
             return self._issued(path.removeprefix(WELL_KNOWN), headers)
-        found = self._template.find(method, path)
-        if found is None:
+        if self._template.find(method, path) is None:
             asked = f"{method} {urllib.parse.unquote(path)}"
             return problem(NotFound(expected="a route of /openapi.json", found=asked)).event()
-        route, parameters = found
         refused = self._bucket.refused()
-        if refused is not None:
-            return refused
+        return await self._routed(scope, headers, body) if refused is None else refused
+
+    async def _routed(
+        self, scope: Message, headers: Mapping[str, str], body: bytes, last: bytes | None = None
+    ) -> dict[str, Any]:
+        """Ask the function of a route, of a stream for what follows its event ``last``."""
+        method, path = scope["method"], scope["raw_path"].decode("ascii")
+        found = self._template.find(method, path)
+        assert found is not None, "it was looked for"
+        route, parameters = found
+        query = scope["query_string"].decode("ascii")
+        if streams.wants(method, headers):
+            query, headers = streams.asking(query, headers, last)
         try:
             authorizer = self._authorizer.authorized(route.authorization, headers, route.scopes)
         except Denied as denied:
@@ -106,7 +130,7 @@ class Gateway:
         event = http_event(
             method,
             path,
-            query=scope["query_string"].decode("ascii"),
+            query=query,
             headers=headers,
             body=body,
             request_id=request_id(),

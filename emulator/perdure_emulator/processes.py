@@ -25,6 +25,9 @@ from perdure_emulator.sandboxes import IN_THE_LOOP, Throttled, TimedOut, check_f
 PROCESSES_MAX: Final = 8
 """Processes of a function whose template reserves no concurrency: what a laptop bears."""
 
+BATCHES_MAX: Final = PROCESSES_MAX // 2
+"""Processes of a function that messages may have at once: some are left for who asks."""
+
 STARTS_MAX: Final = 3
 """Processes that may die before they get an event, until that is told."""
 
@@ -42,6 +45,7 @@ class InProcesses:
         self._idle: list[FunctionProcess] = []
         self._processes: set[FunctionProcess] = set()
         self._running: set[asyncio.Task[Any]] = set()
+        self.batches = BATCHES_MAX if reserved is None else min(reserved, BATCHES_MAX)
 
     async def open(self) -> None:
         """Check that the handler can be there, and for `api` that it can be loaded, as elsewhere."""

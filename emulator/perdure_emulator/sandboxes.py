@@ -2,6 +2,7 @@
 
 Lambda gives every concurrent request a sandbox of its own. Here a function that uses Arrow has
 one, a thread with an event loop, so its requests wait for each other and block nobody else.
+The function `sessions` has both: whoever asks must not wait until some run has ended.
 The function `api` never blocks: its sandbox lives in the server's event loop and has all
 requests in hand at once, so that callers of one world share commits.
 """
@@ -26,6 +27,12 @@ from perdure_emulator.variables import apply, inside
 
 IN_THE_LOOP: Final = frozenset({"api"})
 """Folders of functions that await everything they wait for."""
+
+BESIDE: Final = frozenset({"sessions"})
+"""Folders of functions that await everything for who asks, and work long at what a queue brings."""
+
+BATCHES_MAX: Final = 4
+"""Batches that such a function has in hand at once, each in a thread. Source: choice."""
 
 _REQUESTS: Final = count(1)
 
@@ -55,6 +62,9 @@ class Runs(Protocol):
 
     function: Function
 
+    batches: int
+    """Batches of messages that it takes at once."""
+
     async def open(self) -> None:
         """Open at the start what must be there. Raises PerdureError."""
         ...
@@ -72,6 +82,8 @@ class Runs(Protocol):
 
 class InLoop:
     """Runs a handler file in the server's own event loop."""
+
+    batches = 1
 
     def __init__(self, function: Function) -> None:
         self.function = function
@@ -99,6 +111,8 @@ class InLoop:
 class InThread:
     """Runs a handler file in a thread, one event after another, as Lambda runs a sandbox."""
 
+    batches = 1
+
     def __init__(self, function: Function) -> None:
         self.function = function
         self._thread = ThreadPoolExecutor(
@@ -108,6 +122,7 @@ class InThread:
             initargs=(function.environment,),
         )
         self._module: ModuleType | None = None
+        self.is_busy = False
 
     async def open(self) -> None:
         # By the first event: Arrow takes its time, and the storage is opened beside it anyway.
@@ -116,6 +131,7 @@ class InThread:
     async def invoke(self, event: Mapping[str, Any], *, seconds_max: float) -> dict[str, Any]:
         spelled(event)
         loop = asyncio.get_running_loop()
+        self.is_busy = True
         running = loop.run_in_executor(self._thread, self._handle, event, seconds_max)
         try:
             # A thread cannot be killed: past its time it goes on, and its fence holds.
@@ -129,11 +145,14 @@ class InThread:
         self._thread.shutdown()
 
     def _handle(self, event: Mapping[str, Any], seconds_max: float) -> dict[str, Any]:
-        if self._module is None:
-            self._module = loaded(self.function)
-        handler = getattr(self._module, self.function.handler)
-        reply: dict[str, Any] = handler(event, _context(self.function, seconds_max))
-        return reply
+        try:
+            if self._module is None:
+                self._module = loaded(self.function)
+            handler = getattr(self._module, self.function.handler)
+            reply: dict[str, Any] = handler(event, _context(self.function, seconds_max))
+            return reply
+        finally:
+            self.is_busy = False
 
     def _close(self) -> None:
         sandbox = getattr(self._module, "sandbox", None)
@@ -141,8 +160,48 @@ class InThread:
             sandbox.close()
 
 
+class Beside:
+    """Answers who asks in the server's event loop, and has a thread for each batch of messages.
+
+    Each is opened by its first event: agents and Arrow take their time.
+    """
+
+    batches = BATCHES_MAX
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self._front: InLoop | None = None
+        self._threads: list[InThread] = []
+        self._free: list[InThread] = []
+
+    async def open(self) -> None:
+        check_file(self.function)
+
+    async def invoke(self, event: Mapping[str, Any], *, seconds_max: float) -> dict[str, Any]:
+        if "Records" not in event:
+            if self._front is None:
+                self._front = InLoop(self.function)
+            return await self._front.invoke(event, seconds_max=seconds_max)
+        if not self._free:
+            self._threads.append(InThread(self.function))
+            self._free.append(self._threads[-1])
+        thread = self._free.pop()
+        try:
+            return await thread.invoke(event, seconds_max=seconds_max)
+        finally:
+            if not thread.is_busy:  # else it goes on, past its time
+                self._free.append(thread)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(each.close() for each in self._threads))
+        if self._front is not None:
+            await self._front.close()
+
+
 def placed(function: Function) -> Runs:
     """Return the sandbox of a function."""
+    if function.folder in BESIDE:
+        return Beside(function)
     return InLoop(function) if function.folder in IN_THE_LOOP else InThread(function)
 
 

@@ -56,6 +56,8 @@ TIMEOUT_SECONDS: Final = 3
 BATCH_MAX: Final = 10
 """Source: AWS::Lambda::EventSourceMapping, BatchSize of a FIFO queue; of others without a window."""
 
+AT_ONCE: Final = "MaximumConcurrency"
+
 SCHEDULED: Final[Mapping[str, By]] = {"Schedule": "aws.events", "ScheduleV2": "aws.scheduler"}
 
 TIMED: Final = frozenset(
@@ -171,6 +173,7 @@ def _sources(document: Document, events: Mapping[str, Any]) -> Iterator[Source]:
                 batch_size=min(BATCH_MAX, int(document.resolve(given.get("BatchSize", BATCH_MAX)))),
                 reports_failures="ReportBatchItemFailures"
                 in given.get("FunctionResponseTypes", []),
+                at_once=int(document.resolve(given.get("ScalingConfig", {})).get(AT_ONCE, 1)),
             )
 
 

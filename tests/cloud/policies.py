@@ -17,13 +17,16 @@ Context = Mapping[str, list[str]]
 """Condition keys of a request, and their values; a key that the request lacks is absent."""
 
 
+SAID = ("StorageKey", "TableBucket", "ModelArns", "ToolFunctionArns", "ModelKeyArn")
+"""Parameters of which policies make something; empty unless a test says so."""
+
+
 class Role:
     """The role of one function, with the parameters of a deployment."""
 
     def __init__(self, name: str, **parameters: str) -> None:
         self._name = name
-        self._parameters = {"Namespace": "perdure", "StorageKey": "", "TableBucket": ""}
-        self._parameters |= parameters
+        self._parameters = dict.fromkeys(SAID, "") | {"Namespace": "perdure"} | parameters
 
     def may(self, action: str, resource: str, **context: list[str]) -> bool:
         """Say whether a request is allowed; condition keys are spelled with __ for a colon."""
@@ -82,6 +85,9 @@ class Role:
             "MakesKey": True,
             "KnowsStorage": bool(self._parameters["StorageKey"]),
             "InTableBucket": bool(self._parameters["TableBucket"]),
+            "AsksModels": bool(self._parameters["ModelArns"]),
+            "CallsFunctions": bool(self._parameters["ToolFunctionArns"]),
+            "HasModelKey": bool(self._parameters["ModelKeyArn"]),
         }[condition]
 
     def _text(self, value: Any) -> str:

@@ -36,6 +36,9 @@ TOLD = {
     "worlds_stalled",
     "worlds_failed",
     "oldest_due_ms",
+    "runs_ended",
+    "sessions_due",
+    "sessions_failed",
 }
 """The metrics of the functions that are looked at."""
 
@@ -43,6 +46,7 @@ ALARMED = [
     ("worlds_stalled", [("service", "dispatch")]),
     ("worlds_failed", [("service", "dispatch")]),
     ("worlds_failed", [("service", "land")]),
+    ("sessions_failed", [("service", "dispatch")]),
     ("oldest_due_ms", [("service", "dispatch")]),
     ("commands_dead", [("service", "tick")]),
     ("consumer_lag", [("consumer", "landing")]),
@@ -99,6 +103,7 @@ def test_a_function_that_comes_near_its_time_is_told_of_before_it_is_cut_off():
         ("perdure", "consumer_lag"),
         ("perdure", "worlds_stalled"),
         ("perdure", "worlds_failed"),
+        ("perdure", "sessions_failed"),
         ("perdure", "oldest_due_ms"),
         ("perdure", "commands_dead"),
     ],
@@ -146,15 +151,25 @@ def test_an_alarm_on_what_a_landing_tells_at_its_end_is_raised_by_the_longest_on
     assert alarm["DatapointsToAlarm"] * longest_seconds <= looked_at_seconds
 
 
-def test_dead_letters_are_watched_where_they_lie():
-    (alarm,) = [
-        each
-        for each in alarms().values()
-        if each["MetricName"] == "ApproximateNumberOfMessagesVisible"
-    ]
+@pytest.mark.parametrize(
+    ("metric", "queues"),
+    [
+        ("ApproximateNumberOfMessagesVisible", {"TicksDead", "SessionsDead"}),
+        ("ApproximateAgeOfOldestMessage", {"Ticks", "Sessions"}),
+    ],
+)
+def test_messages_that_wait_and_dead_letters_are_watched_where_they_lie(metric, queues):
+    found = [each for each in alarms().values() if each["MetricName"] == metric]
 
-    assert alarm["Dimensions"][0]["Value"] == {"GetAtt": "TicksDead.QueueName"}
-    assert (alarm["Threshold"], alarm["DatapointsToAlarm"]) == (1, 1)
+    watched = {each["Dimensions"][0]["Value"]["GetAtt"] for each in found}
+
+    assert watched == {f"{each}.QueueName" for each in queues}
+
+
+def test_one_dead_letter_is_told_at_once():
+    for each in alarms().values():
+        if each["MetricName"] == "ApproximateNumberOfMessagesVisible":
+            assert (each["Threshold"], each["DatapointsToAlarm"]) == (1, 1)
 
 
 def test_every_alarm_is_told_to_the_topic_and_says_what_missing_data_mean():

@@ -59,8 +59,17 @@ def folder_of(directory: Path, function: str) -> Path:
 def test_a_function_with_arrow_is_within_what_lambda_takes(built):
     directory, _ = built
 
-    for name in ("query", "tick", "land"):
+    for name in ("query", "tick", "land", "sessions"):
         assert 100 * 2**20 < bytes_of(folder_of(directory, name)) < UNZIPPED_BYTES_MAX
+
+
+def test_what_talks_to_models_and_tools_is_there_for_sessions_alone(built):
+    directory, _ = built
+
+    with_it = {name for name in functions() if (folder_of(directory, name) / "httpx").is_dir()}
+
+    assert with_it == {"sessions"}
+    assert (folder_of(directory, "sessions") / "jsonschema").is_dir()
 
 
 def test_functions_without_arrow_are_small_and_their_layer_too(built):

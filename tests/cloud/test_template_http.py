@@ -13,10 +13,17 @@ import perdure.api
 from perdure.api import faces
 from perdure.api.invocation import CORRELATION
 from perdure.api.operations import LEAST_ROLE
+from perdure.api.routes_events import LAST_EVENT_ID
 
 pytestmark = pytest.mark.cloud
 
-FACES = {"Api": faces.API, "Query": faces.QUERY, "Tick": faces.TICK, "Land": faces.LAND}
+FACES = {
+    "Api": faces.API,
+    "Query": faces.QUERY,
+    "Tick": faces.TICK,
+    "Land": faces.LAND,
+    "Sessions": faces.SESSIONS,
+}
 ROUTES = {
     f"{route.method} {route.path.replace('<', '{').replace('>', '}')}": function
     for function, routes in FACES.items()
@@ -86,7 +93,7 @@ def test_no_page_of_a_browser_may_call_unless_its_origin_is_named():
     assert allowed["AllowOrigins"] == {"Ref": "AllowedOrigins"}
     assert "AllowCredentials" not in allowed
     assert set(allowed["AllowHeaders"]) == {
-        *("authorization", "content-type", "accept", "idempotency-key", CORRELATION)
+        *("authorization", "content-type", "accept", "idempotency-key", LAST_EVENT_ID, CORRELATION)
     }
     # Without it a page could not see for how long to wait, nor by which name to ask us about it.
     assert set(allowed["ExposeHeaders"]) == {"retry-after", CORRELATION}

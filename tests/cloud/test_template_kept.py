@@ -10,7 +10,7 @@ from tests.cloud.rendered import functions, listed, of_type, resources
 pytestmark = pytest.mark.cloud
 
 KEY = {"If": ["MakesKey", {"GetAtt": "Key.Arn"}, {"Ref": "KmsKey"}]}
-ONLY_COPY = {"segment", "checkpoint", "archive", "warehouse"}
+ONLY_COPY = {"segment", "checkpoint", "archive", "sessions", "warehouse"}
 
 
 def test_records_survive_mistakes():

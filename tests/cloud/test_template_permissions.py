@@ -10,7 +10,7 @@ from tests.cloud.rendered import functions, listed, of_type, statements
 from tests.house.sources import ROOT
 
 from perdure.authority.packing import Pointer
-from perdure.kernel.ids import StorageId, Tick, Token, WorldId, short_hash
+from perdure.kernel.ids import SessionId, StorageId, Tick, Token, WorldId, short_hash
 from perdure.kernel.places import (
     LANES,
     WorldRef,
@@ -19,11 +19,13 @@ from perdure.kernel.places import (
     wake_partition,
 )
 from perdure.kernel.records import manifest_key
+from perdure.kernel.session.records import SessionRef
 
 pytestmark = pytest.mark.cloud
 
 STORAGE = StorageId("s3://bucket#perdure#dynamodb")
 REF = WorldRef(STORAGE, WorldId("w"))
+SESSION = SessionRef(STORAGE, SessionId("talk"))
 MANIFEST = manifest_key(REF.partition, Tick(0)).partition
 ROLES = {name: f"{name.title()}Role" for name in functions()}
 
@@ -32,6 +34,7 @@ PERMISSIONS = {
         "AuthorityRead",
         "AuthorityCommit",
         "ManifestsOfOthers",
+        "SessionsOfOthers",
         "ArchiveRead",
         "KeyForReading",
         "KeyForWriting",
@@ -42,12 +45,14 @@ PERMISSIONS = {
         "AuthorityCommit",
         "WorldsAndHints",
         "TicksSend",
+        "SessionsSend",
         "KeyForReading",
         "KeyForWriting",
     },
     "TickRole": {
         "AuthorityRead",
         "AuthorityCommit",
+        "SessionsOfOthers",
         "LakeRead",
         "TickWrite",
         "TicksSend",
@@ -59,8 +64,20 @@ PERMISSIONS = {
         "AuthorityRead",
         "AuthorityCommit",
         "ManifestsOfOthers",
+        "SessionsOfOthers",
         "LakeRead",
         "LakeLand",
+        "KeyForReading",
+        "KeyForWriting",
+    },
+    "SessionsRole": {
+        "AuthorityRead",
+        "AuthorityCommit",
+        "ManifestsOfOthers",
+        "ArchiveRead",
+        "SessionsObjects",
+        "SessionsSend",
+        "SessionsReceive",
         "KeyForReading",
         "KeyForWriting",
     },
@@ -153,6 +170,15 @@ CALLS = {
     | DECRYPTS
     | ENCRYPTS
     | TELLS,
+    "sessions": READS
+    | COMMITS
+    | OBJECTS
+    | {"s3:PutObject", "s3:DeleteObject"}
+    | {"sqs:SendMessage", "sqs:ChangeMessageVisibility"}
+    | SOURCE
+    | DECRYPTS
+    | ENCRYPTS
+    | TELLS,
 }
 """What each function can be seen to ask of AWS, by reading its code."""
 
@@ -168,6 +194,11 @@ PLACES = {
         "s3:GetObject": {"segment", "checkpoint", "archive", "warehouse", "authority.json"},
         "s3:PutObject": {"archive", "warehouse", "authority.json"},
         "s3:DeleteObject": {"segment", "checkpoint", "archive", "warehouse"},
+    },
+    "sessions": {
+        "s3:GetObject": {"archive", "sessions", "authority.json"},
+        "s3:PutObject": {"sessions", "authority.json"},
+        "s3:DeleteObject": {"sessions"},
     },
 }
 """Under which names each function reads, puts and deletes objects."""
@@ -249,7 +280,7 @@ def test_a_manifest_is_written_inside_of_a_transaction_only():
     assert put(tick, REF.partition, enclosed=False)
 
 
-@pytest.mark.parametrize("function", ["api", "dispatch", "land"])
+@pytest.mark.parametrize("function", ["api", "dispatch", "land", "sessions"])
 def test_no_function_but_tick_writes_manifests(function):
     role = Role(ROLES[function])
 
@@ -271,6 +302,8 @@ def test_dispatch_writes_heads_and_hints_alone():
 
     assert put(role, REF.partition, enclosed=True)
     assert put(role, REF.wake, enclosed=True)
+    assert put(role, SESSION.partition, enclosed=True)
+    assert put(role, SESSION.wake, enclosed=True)
     assert not put(role, REF.catalog, enclosed=True)
     assert not put(role, quota_partition(REF.partition, "ann"), enclosed=True)
 
@@ -281,6 +314,8 @@ def test_dispatch_writes_heads_and_hints_alone():
 PARTITIONS = {
     "catalog": REF.catalog,
     "world": REF.partition,
+    "session": SESSION.partition,
+    "wake of sessions": SESSION.wake,
     "manifests": MANIFEST,
     "quota": quota_partition(REF.partition, "ann"),
     "wake": wake_partition(7),
@@ -290,6 +325,7 @@ PARTITIONS = {
 OTHERS = {
     "catalog": WorldRef(StorageId("other"), REF.world).catalog,
     "world": WorldRef(StorageId("other"), REF.world).partition,
+    "session": SessionRef(StorageId("other"), SESSION.session).partition,
     "landing": landing_partition(StorageId("other")),
     "quota": quota_partition(WorldRef(StorageId("other"), REF.world).partition, "ann"),
 }

@@ -21,6 +21,7 @@ DECRYPTS_OF = {
     "dispatch": {"dynamodb", "sqs"},
     "tick": {"dynamodb", "s3", "sqs"},
     "land": {"dynamodb", "s3"},
+    "sessions": {"dynamodb", "s3", "sqs"},
 }
 """Whose data each function reads; who sends to a queue decrypts, too. Source: SQS, key management."""
 
@@ -29,6 +30,7 @@ ENCRYPTS_IN = {
     "dispatch": {"dynamodb", "sqs"},
     "tick": {"dynamodb", "s3", "sqs"},
     "land": {"dynamodb", "s3"},
+    "sessions": {"dynamodb", "s3", "sqs"},
 }
 """Where each function writes data."""
 
@@ -82,6 +84,7 @@ IN_A_TABLE_BUCKET = {
     "query": READS,
     "tick": READS,
     "land": READS | LANDS,
+    "sessions": set(),
 }
 
 

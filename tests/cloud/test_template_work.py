@@ -42,9 +42,14 @@ TOLD = {
 TOLD_BESIDES = {
     "api": {},
     "query": {},
-    "dispatch": {"PERDURE_TICKS": {"Ref": "Ticks"}},
+    "dispatch": {"PERDURE_TICKS": {"Ref": "Ticks"}, "PERDURE_SESSIONS": {"Ref": "Sessions"}},
     "tick": {"PERDURE_TICKS": {"Ref": "Ticks"}},
     "land": {"PERDURE_TRIM": {"Ref": "TrimAfter"}},
+    "sessions": {
+        "PERDURE_SESSIONS": {"Ref": "Sessions"},
+        "PERDURE_OPENAI_URL": {"Ref": "ModelUrl"},
+        "PERDURE_OPENAI_KEY": {"Ref": "ModelKeyArn"},
+    },
 }
 """What one of them is told besides."""
 
@@ -253,7 +258,7 @@ def test_a_paused_deployment_does_nothing_by_itself_and_lets_nobody_in():
         by_themselves = [each for one in every for each in (*one.schedules, *one.sources)]
         return len(by_themselves), deployment.throttle
 
-    assert at_work(running) == (3, Throttle(burst=200, rate=100))
+    assert at_work(running) == (4, Throttle(burst=200, rate=100))
     assert at_work(paused) == (0, Throttle(burst=0, rate=0))
     assert template()["Parameters"]["Paused"]["Default"] == "false"
 

@@ -5,8 +5,9 @@ Powertools keeps the groups. Imported by name, by whoever has a queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -39,6 +40,9 @@ HOLD_MS: Final = 5_000
 """So long after this function's time its messages are handed out to the next, if it dies."""
 
 
+HOLDS: Final = 3
+"""So often in the time for which it is hidden a message is hidden anew."""
+
 LEAST_MS: Final = 4_000
 """No message is begun with less: a tick is not begun with less than two seconds, nor is anything
 that has to be given up half a second before the end."""
@@ -64,12 +68,14 @@ class Batch:
         logger: Logger,
         run: Callable[[Coroutine[Any, Any, Any]], Any],
         queue: Queue,
+        hold_ms: int | None = None,
     ) -> None:
         self._event = event
         self._context = context
         self._logger = logger
         self._run = run
         self._queue = queue
+        self._hold_ms = hold_ms
         self._left = 0
         self._again_ms: dict[str, int] = {}
         self._told: set[str] = set()
@@ -87,7 +93,7 @@ class Batch:
         self._left = len(records)
         # Should this process die, its messages are handed out again soon after, and not only
         # when the queue's own time is over: their worlds would stand still until then.
-        self._put_back(records, self._remaining_ms() + HOLD_MS)
+        self._put_back(records, self._held_ms())
         try:
             ports = self._run(opening())
         except Exception:
@@ -128,7 +134,8 @@ class Batch:
                 raise Later(self._again_ms.get(group, 0))  # noqa: TRY301  # put back as others are
             handed = Handed(record.body, record.receipt_handle, tries)
             last = min(ms, last_ms(self._remaining_ms()))
-            done = await within(last / 1_000, serve(ports, handed, ms))
+            async with self._holding(record.receipt_handle):
+                done = await within(last / 1_000, serve(ports, handed, ms))
         except Later as later:
             why = {} if later.why is None else {"code": later.why.code}
             self._logger.info("put back", extra={**told, "ms": later.ms, **why})
@@ -139,6 +146,30 @@ class Batch:
             await self._deferred(record, group, again_ms(tries))
             raise
         self._logger.info("served", extra={**told, **done})
+
+    def _held_ms(self) -> int:
+        rest_ms = self._remaining_ms() + HOLD_MS
+        return rest_ms if self._hold_ms is None else min(self._hold_ms, rest_ms)
+
+    @asynccontextmanager
+    async def _holding(self, receipt: str) -> AsyncIterator[None]:
+        """Hide a message again and again while its work goes on, if it was not hidden for all of it."""
+        if self._hold_ms is None:
+            yield
+            return
+        holding = asyncio.create_task(self._hold(receipt, self._hold_ms / HOLDS / 1_000))
+        try:
+            yield
+        finally:
+            # A try under way may come after a message was put back, which then waits for its hold.
+            holding.cancel()
+            await asyncio.wait({holding})
+
+    async def _hold(self, receipt: str, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            with suppress(StoreUnavailable):  # there are two more tries before it shows
+                await self._queue.defer([receipt], self._held_ms())
 
     def _tell(self, error: Exception, told: dict[str, Any]) -> None:
         """Say that a message has failed, by its code: what was found may quote the message."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from perdure.api.measures import tell
 from perdure.api.ports_sessions import DrivePorts
 from perdure.api.queue import Handed, message_of_session
 from perdure.api.ticking import done_or_left, sent_on
 from perdure.kernel.errors import PerdureError
+
+
+HOLD_MS: Final = 60_000
+"""So long a session's message is hidden while its process lives. Source: the lease of a deployment
+(`LEASE_MS_CLOUD`), which the next process waits for anyway when one was killed."""
 
 
 async def serve_message(ports: DrivePorts, handed: Handed, ms: int) -> dict[str, Any]:

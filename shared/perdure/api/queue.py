@@ -79,6 +79,10 @@ class Queued(Generic[P]):
     queue: Callable[[], Queue]
     """Opens the queue, which is there even if nothing else can be opened."""
 
+    hold_ms: int | None = None
+    """So long a message is hidden at a time, and again while its work goes on; None for all the time
+    that the function has, which is as long as a message waits whose process was killed."""
+
 
 class _Body(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

@@ -156,7 +156,9 @@ class Sandbox(Generic[P]):
         if self._queued is None:
             raise _not_ours()
         logger, queue = self._watch.logger, self._queued.queue()
-        batch = importlib.import_module(BATCH).Batch(event, context, logger, run, queue)
+        batch = importlib.import_module(BATCH).Batch(
+            event, context, logger, run, queue, self._queued.hold_ms
+        )
 
         def opening() -> Coroutine[Any, Any, P]:
             return self._in_time(self.opened(), context.get_remaining_time_in_millis())
