@@ -45,7 +45,7 @@ class Agreement(Writing, Asking, Keeping):
 def requests() -> set[type]:
     """Return every class of the kernel that can be asked of an authority."""
     found = set()
-    for module in pkgutil.iter_modules(perdure.kernel.__path__, "perdure.kernel."):
+    for module in pkgutil.walk_packages(perdure.kernel.__path__, "perdure.kernel."):
         held = importlib.import_module(module.name)
         for each in vars(held).values():
             is_here = inspect.isclass(each) and each.__module__ == module.name
