@@ -109,7 +109,9 @@ def sessions_of(me: Process) -> Sessions:
     ]
     app = App("harbour")
     app.agent(
-        Agent(name="pilot", model="scripted:play", tools=Toolbox(*tools), max_steps=4, step_ms=8_000)
+        Agent(
+            name="pilot", model="scripted:play", tools=Toolbox(*tools), max_steps=4, step_ms=8_000
+        )
     )
     means = Means(me.authority, me.objects, me.now, me.new_token, asyncio.sleep)
     model = ScriptedModel(script(me, truth), me.now, asyncio.sleep)

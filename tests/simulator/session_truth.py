@@ -23,7 +23,11 @@ from perdure.kernel.session.messages import (
     UserMessage,
 )
 
-INTENT, PLAN, ENDS = "tool_dispatch_intent", "tool_batch_started", ("tool_result", "tool_no_dispatch")
+INTENT, PLAN, ENDS = (
+    "tool_dispatch_intent",
+    "tool_batch_started",
+    ("tool_result", "tool_no_dispatch"),
+)
 
 
 @dataclass
@@ -84,9 +88,21 @@ class SessionTruth:
         return self.journals.setdefault(partition, Journal(partition))
 
     def _head(self, journal: Journal, head: Json) -> None:
-        expect(head["seq"] == len(journal.frames), "S4", "a head at {} of {} frames", head["seq"], len(journal.frames))
+        expect(
+            head["seq"] == len(journal.frames),
+            "S4",
+            "a head at {} of {} frames",
+            head["seq"],
+            len(journal.frames),
+        )
         epoch = journal.head.get("fence", {}).get("epoch", 0)
-        expect(head["fence"]["epoch"] >= epoch, "S5", "epoch {} after {}", head["fence"]["epoch"], epoch)
+        expect(
+            head["fence"]["epoch"] >= epoch,
+            "S5",
+            "epoch {} after {}",
+            head["fence"]["epoch"],
+            epoch,
+        )
         journal.head = head
         works = head["run_state"] == "active" or (head["run_state"] == "idle" and head["queued"])
         if works:
@@ -96,7 +112,13 @@ class SessionTruth:
 
     def _entry(self, journal: Journal, entry: Json) -> None:
         for frame in entry["frames"]:
-            expect(frame["seq"] == len(journal.frames) + 1, "S4", "frame {} behind {}", frame["seq"], len(journal.frames))
+            expect(
+                frame["seq"] == len(journal.frames) + 1,
+                "S4",
+                "frame {} behind {}",
+                frame["seq"],
+                len(journal.frames),
+            )
             payload = frame.get("payload")
             if "ref" in frame:
                 suffix = f"/{frame['ref']['sha256']}"
@@ -128,7 +150,12 @@ class SessionTruth:
         elif kind == "run_finished":
             journal.ends[payload["run_id"]] += 1
             self.counts[f"ended {payload['reason']}"] += 1
-            expect(journal.ends[payload["run_id"]] == 1, "S2", "a second end of run {}", payload["run_id"])
+            expect(
+                journal.ends[payload["run_id"]] == 1,
+                "S2",
+                "a second end of run {}",
+                payload["run_id"],
+            )
         elif kind == "retracted":
             self.retracted.add((journal.partition, payload["submission_id"]))
 
@@ -139,13 +166,19 @@ class SessionTruth:
         self.done[key] += 1
         self.counts[f"called {effect}"] += 1
         if effect == "effectful":
-            expect(self.done[key] == 1, "S1", "effectful call {} made {} times", key, self.done[key])
+            expect(
+                self.done[key] == 1, "S1", "effectful call {} made {} times", key, self.done[key]
+            )
 
     def asked(self, messages: tuple[Message, ...]) -> None:
         """Hold a request to a model to what every provider takes."""
         self.counts["model asked"] += 1
         _valid(messages)
-        expect(not isinstance(messages[-1], AssistantMessage), "S3", "a model asked after its natural end")
+        expect(
+            not isinstance(messages[-1], AssistantMessage),
+            "S3",
+            "a model asked after its natural end",
+        )
 
     def told(self, partition: str, first_seq: int, kinds: list[str]) -> None:
         """Hold what somebody was told of to be durable."""
@@ -184,7 +217,9 @@ class SessionTruth:
             expect(not twice, "S4", "inputs taken in twice: {}", twice)
             heard = Counter(each.text for each in fold.messages if isinstance(each, UserMessage))
             begun = {f["payload"]["run_id"] for f in journal.frames if f["type"] == "run_started"}
-            expect(begun == set(journal.ends), "S2", "runs {} have no end", begun - set(journal.ends))
+            expect(
+                begun == set(journal.ends), "S2", "runs {} have no end", begun - set(journal.ends)
+            )
             for (where, send), (text, _) in self.acknowledged.items():
                 if where != partition:
                     continue

@@ -41,7 +41,9 @@ def test_a_large_steer_that_must_wait_lies_in_an_object_before_its_frame() -> No
         assert reply.state == "pending"
         await sessions.drive("s", deadline=within(sessions))
         page = await sessions.transcript("s", limit=500)
-        assert any(f.type == "queued" and f.payload["request"]["input"] == LARGE for f in page.frames)
+        assert any(
+            f.type == "queued" and f.payload["request"]["input"] == LARGE for f in page.frames
+        )
 
     asyncio.run(case())
 
