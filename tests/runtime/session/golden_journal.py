@@ -278,11 +278,11 @@ def kept() -> dict[str, bytes]:
     return {each.name: each.read_bytes() for each in GOLDEN.iterdir() if each.name != "fold.txt"}
 
 
-def stored_kept(store: MemoryStore | None = None) -> tuple[MemoryStore, Means]:
-    """Return a store with the golden files in it, read by today's version, and means to it."""
-    files = kept()
+def stored_kept(*, without: str = "") -> tuple[MemoryStore, Means]:
+    """Return a store with the golden files in it but one, read by today's version, and means to it."""
+    files = {name: data for name, data in kept().items() if name != without}
     drawn = itertools.count(1)
-    held = MemoryStore() if store is None else store
+    held = MemoryStore()
     new_token = lambda: Token(f"token-{next(drawn)}")  # noqa: E731
     authority = Authority(held, lambda: AT, new_token)
     objects = MemoryObjects(
