@@ -23,6 +23,7 @@ from perdure.kernel.log import EntryKind, LogEntry
 from perdure.kernel.pages import Page, PageEntry
 from perdure.kernel.places import PageName
 from perdure.kernel.record import Record
+from perdure.kernel.session.frames import Entry, Frame
 
 OPAQUE = {Chunk, Raw}
 """Records whose bytes are not read, only carried."""
@@ -76,9 +77,9 @@ def quiet(examples: int) -> Callable[[Any], Any]:
 def kinds() -> list[type[Record]]:
     """Every kind of record that a store may hold."""
     for package in (perdure.kernel, perdure.authority):
-        for module in pkgutil.iter_modules(package.__path__):
-            if module.name != "testing":
-                importlib.import_module(f"{package.__name__}.{module.name}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if ".testing" not in module.name:
+                importlib.import_module(module.name)
 
     def below(of: type[Record]) -> Iterable[type[Record]]:
         for kind in of.__subclasses__():
@@ -139,6 +140,11 @@ def instances(kind: type) -> st.SearchStrategy:
     filled = {each.name: values(hints[each.name]) for each in dataclasses.fields(kind) if each.init}
     if kind is PageName:
         filled["priority"] = st.integers(-1_000, 1_000)
+    if kind is Entry:
+        filled["frames"] = st.lists(instances(Frame), min_size=1, max_size=3).map(tuple)
+    if kind is Frame:
+        filled["digest"] = st.sampled_from(("", "ab" * 32))
+        return st.builds(_one_payload, st.builds(kind, **filled))
     if kind is LogEntry:
         filled |= {
             "payload": JSON.map(canonical),
@@ -148,6 +154,11 @@ def instances(kind: type) -> st.SearchStrategy:
             "facts": st.dictionaries(st.text(max_size=5), JSON, max_size=3),
         }
     return st.builds(kind, **filled)
+
+
+def _one_payload(frame: Frame) -> Frame:
+    """Return a frame whose payload lies here or in an object, and not in both."""
+    return frame if frame.ref is None else dataclasses.replace(frame, payload=None)
 
 
 @st.composite

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.proof.agreeing_keeps import Keeping
 from tests.proof.agreeing_reads import READINGS, Asking
+from tests.proof.agreeing_sessions import Talking
 from tests.proof.agreeing_writes import Writing
 from tests.proof.thrice import Disagreed, new_tables
 
@@ -38,14 +39,14 @@ MANY = settings(FEW, max_examples=60, stateful_step_count=60, derandomize=False,
 CALLER = Caller("ann", "gateway", Allowance(units=20, window_ms=60_000))
 
 
-class Agreement(Writing, Asking, Keeping):
+class Agreement(Writing, Asking, Keeping, Talking):
     """Everything that can be asked, in any order."""
 
 
 def requests() -> set[type]:
     """Return every class of the kernel that can be asked of an authority."""
     found = set()
-    for module in pkgutil.iter_modules(perdure.kernel.__path__, "perdure.kernel."):
+    for module in pkgutil.walk_packages(perdure.kernel.__path__, "perdure.kernel."):
         held = importlib.import_module(module.name)
         for each in vars(held).values():
             is_here = inspect.isclass(each) and each.__module__ == module.name
@@ -111,6 +112,25 @@ def tour(agreement):
     agreement.destroy(61, 3, gives_up=True, holder="eve")
     agreement.archive(60, 1, removes=True)
     agreement.retire(2, 2)
+    talk(agreement)
+
+
+def talk(agreement):
+    """Let every rule of sessions do what it can do at its best."""
+    agreement.begin_a_session(0, Caller(), "pilot")
+    for number, delivery in enumerate(("queue", "queue", "steer")):
+        agreement.send(0, number, delivery, "a", Caller())
+    agreement.take_a_send_back(0, 0, Caller())
+    agreement.hold_a_session(0, "ann", leaves=True)
+    agreement.hold_a_session(0, "ann", leaves=False)
+    for number in (2, 1, 3):
+        agreement.go_on(0, "ann", number, 0, again=True)
+        agreement.say_a_word(0, 0, "approved")
+    agreement.send_anew(0, "interrupt")
+    agreement.cancel_a_run(0, "now", Caller())
+    agreement.look_for_work(0)
+    agreement.keep_a_fold(0, 2)
+    agreement.read_a_session(0, 1)
 
 
 def test_whatever_is_asked_of_three_stores_all_answer_alike(here):
