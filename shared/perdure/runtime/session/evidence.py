@@ -147,7 +147,7 @@ async def _watched(work: Work, keeper: Evidence, run: RunFacts) -> WorldId:
     task = asyncio.ensure_future(keeper.write(work.journal.ref, run, epoch))
     try:
         while not task.done():
-            await work.until_one({task})
+            await work.until_one([task])
             if not task.done():
                 await work.look()
         return task.result()

@@ -153,7 +153,8 @@ class Work:
 
     def holds(self) -> bool:
         """Say whether the lease lasts long enough for something to be sent under it."""
-        return self.journal.until - self.crew.means.now() > MARGIN_MS
+        margin_ms = min(MARGIN_MS, self.crew.lease_ms // 4)  # of a short lease, too, a part is good
+        return self.journal.until - self.crew.means.now() > margin_ms
 
     async def until_one(self, tasks: Sequence[asyncio.Task[T]]) -> list[asyncio.Task[T]]:
         """Wait for one of some tasks, or until it is time to look; return what is done."""
