@@ -12,8 +12,8 @@ from tests.support.queue import PaperQueue, record
 from perdure.api.driving import HOLD_MS
 from perdure.api.queue import Queued
 from perdure.api.sandbox import Sandbox
-from perdure.kernel.errors import StoreUnavailable
 from perdure.api.wiring_sessions import LEASE_MS_CLOUD
+from perdure.kernel.errors import StoreUnavailable
 
 pytestmark = [pytest.mark.cloud, pytest.mark.sessions]
 

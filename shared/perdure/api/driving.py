@@ -10,7 +10,6 @@ from perdure.api.queue import Handed, message_of_session
 from perdure.api.ticking import done_or_left, sent_on
 from perdure.kernel.errors import PerdureError
 
-
 HOLD_MS: Final = 60_000
 """So long a session's message is hidden while its process lives. Source: the lease of a deployment
 (`LEASE_MS_CLOUD`), which the next process waits for anyway when one was killed."""
