@@ -195,7 +195,7 @@ def _read(key: Key[R], stored: Stored | None) -> R | None:
 
 
 def _is_entry(key: Key[Any]) -> bool:
-    return _ENTRY.fullmatch(key.sort) is not None
+    return key.of is LogEntry and _ENTRY.fullmatch(key.sort) is not None
 
 
 def _seq(sort: str) -> int | None:
@@ -205,11 +205,11 @@ def _seq(sort: str) -> int | None:
 
 
 def _lacks_first(view: View, wanted: Range[Any]) -> bool:
-    """Say whether a range of log entries, read upwards, does not begin where it was asked to.
+    """Say whether a range of a world's log, read upwards, does not begin where it was asked to.
 
     A range that begins elsewhere is of whoever copies records as they lie.
     """
-    if _seq(wanted.first) is None or wanted.last > _LOG_END or wanted.descending:
+    if wanted.of is not LogEntry or _seq(wanted.first) is None or wanted.last > _LOG_END or wanted.descending:
         return False
     keys = view.keys_of(wanted)
     return not keys or keys[0].sort != wanted.first
