@@ -209,7 +209,12 @@ def _lacks_first(view: View, wanted: Range[Any]) -> bool:
 
     A range that begins elsewhere is of whoever copies records as they lie.
     """
-    if wanted.of is not LogEntry or _seq(wanted.first) is None or wanted.last > _LOG_END or wanted.descending:
+    if (
+        wanted.of is not LogEntry
+        or _seq(wanted.first) is None
+        or wanted.last > _LOG_END
+        or wanted.descending
+    ):
         return False
     keys = view.keys_of(wanted)
     return not keys or keys[0].sort != wanted.first

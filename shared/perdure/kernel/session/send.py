@@ -18,6 +18,7 @@ from perdure.kernel.errors import (
     RunPaused,
     SendIdReuse,
     TooLarge,
+    UnknownAgent,
     UnknownDelivery,
 )
 from perdure.kernel.ids import AgentRunId, Instant, SendId, Seq, SessionId, Token, checked_id
@@ -118,12 +119,13 @@ class Send(SessionRequest):
     it, ``interrupt`` ends it and comes next. No fence is needed: whoever holds it meets this
     before anything else it writes.
     Raises: NotFound, NotOwner, SendIdReuse, Conflict for a run id with other content,
-    RunPaused, QueueFull, SessionTooLarge kinds, NewerWriter.
+    RunPaused, QueueFull, SessionTooLarge kinds, UnknownAgent, NewerWriter.
     """
 
     wish: Wish
-    config: RunConfig
-    """How a run that begins now is done: the agent's, with the wish's overrides."""
+    config: RunConfig | None
+    """How a run that begins now is done: the agent's, with the wish's overrides. None if the
+    application has no such agent any more: then only what was sent before is answered."""
 
     append: Token
     by: Caller = LOCAL
@@ -140,7 +142,9 @@ class Send(SessionRequest):
     def large(self, session_owner: str | None) -> Iterator[Prepared]:
         """Yield the payloads that must lie in objects, whatever the session's state is."""
         scope = self._scope(session_owner)
-        candidates = [self._started(scope), self._queued(scope)]
+        if self.config is None:
+            return
+        candidates = [self._started(self.config, scope), self._queued(scope)]
         if self.wish.delivery == "steer":  # between two runs it waits, like any other
             candidates.append(self._steered())
         yield from (each for each in candidates if each.is_large)
@@ -159,22 +163,27 @@ class Send(SessionRequest):
             claimed = view.get(run_key(head.partition, wish.run_id))
         if claimed is not None:
             return Decision(self._of_run(view, head, claimed, scope))
+        if self.config is None:
+            raise UnknownAgent(
+                expected=f"agent {session.agent!r} of session {self.ref.session!r}", found="none"
+            )
         if head.run_state == "paused":
             raise RunPaused(
                 expected=f"a run that goes on in session {self.ref.session!r}",
                 found=f"run {head.run!r}, which waits for {head.approvals} approvals",
             )
         if head.run_state == "idle" and not head.queued:
-            return self._begin(view, session, head, scope, now)
+            started = self._started(self.config, scope)
+            return self._begin(view, session, head, started, now)
         if wish.delivery == "steer" and head.run_state == "active":
             return self._steer(view, session, head, now)
         return self._queue(view, session, head, scope, now)
 
     def _begin(
-        self, view: View, session: Session, head: SessionHead, scope: Scope | None, now: Instant
+        self, view: View, session: Session, head: SessionHead, started: Prepared, now: Instant
     ) -> Decision[SendReply]:
-        run = self.wish.run_id
-        add = added(view, session, head, (self._started(scope),), append=self.append, now=now)
+        run, scope = self.wish.run_id, self._scope(session.owner)
+        add = added(view, session, head, (started,), append=self.append, now=now)
         after = replace(
             add.head, run=run, run_state="active", cancel=None, approvals=0, runs=head.runs + 1
         )
@@ -270,12 +279,12 @@ class Send(SessionRequest):
     def _scope(self, owner: str | None) -> Scope | None:
         return None if owner is None else Scope(owner=owner, ref=self.ref.session)
 
-    def _started(self, scope: Scope | None) -> Prepared:
+    def _started(self, config: RunConfig, scope: Scope | None) -> Prepared:
         return prepared(
             RunStarted(
                 run_id=self.wish.run_id,
                 session_id=self.ref.session,
-                config=self.config,
+                config=config,
                 input=self.wish.input,
                 scope=scope,
             )

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar, cast, get_args
 
 from perdure.kernel import limits
 from perdure.kernel.caller import LOCAL, Caller
-from perdure.kernel.errors import Invalid, InvalidValue, Unavailable
+from perdure.kernel.errors import Invalid, InvalidValue, Unavailable, UnknownAgent
 from perdure.kernel.ids import (
     AgentRunId,
     CallKey,
@@ -174,7 +174,10 @@ class Sessions:
     async def _sent(self, ref: SessionRef, wish: Wish, by: Caller) -> SendReply:
         info = await self._steady(DescribeSession(ref))
         check_owned(info.session_id, info.owner, by)
-        config = self.app.agent_named(info.agent).config(wish.overrides)
+        try:
+            config = self.app.agent_named(info.agent).config(wish.overrides)
+        except UnknownAgent:
+            config = None  # what was sent while it was there is answered all the same
         request = Send(ref, wish, config, self.means.new_token(), by)
         await payloads.put(self.means.objects, ref, request.large(info.owner))
         return await self._steady(request)
