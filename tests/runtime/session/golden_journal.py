@@ -24,7 +24,7 @@ from perdure.kernel.session import facts
 from perdure.kernel.session.config import FrozenTool, RunConfig, Scope
 from perdure.kernel.session.facts import Fact
 from perdure.kernel.session.fold import Fold
-from perdure.kernel.session.frames import Entry, Place, framed, prepared
+from perdure.kernel.session.frames import Entry, Place, framed, prepared, sealed
 from perdure.kernel.session.journal import payload_name
 from perdure.kernel.session.messages import (
     AssistantMessage,
@@ -233,7 +233,8 @@ def records() -> tuple[Session, list[Entry], SessionHead, dict[str, bytes]]:
     entries, objects, seq, previous = [], {}, 0, ""
     for number, said in enumerate(COMMITS):
         frames = []
-        before = previous
+        before, at, append = previous, Instant(AT + number), Token(f"append-{number}")
+        previous = sealed(before, at, append)
         for each in map(prepared, said):
             seq += 1
             frame = framed(each, lineage=LINEAGE, previous=previous, seq=seq, fence=number)
@@ -244,8 +245,8 @@ def records() -> tuple[Session, list[Entry], SessionHead, dict[str, bytes]]:
         entries.append(
             Entry(
                 partition=REF.partition,
-                at=Instant(AT + number),
-                append=Token(f"append-{number}"),
+                at=at,
+                append=append,
                 previous=before,
                 frames=tuple(frames),
             )

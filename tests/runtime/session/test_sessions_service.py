@@ -26,7 +26,7 @@ from perdure.kernel.errors import (
     StoreUnavailable,
 )
 from perdure.kernel.ids import Holder, SessionId
-from perdure.kernel.session.frames import GATED, Entry, Frame
+from perdure.kernel.session.frames import GATED, Entry, Frame, sealed
 from perdure.kernel.session.owner import ReleaseSession, TakeSession
 from perdure.kernel.session.records import SessionRef, session_head_key
 from perdure.kernel.session.wakes import SessionWakes
@@ -96,7 +96,7 @@ class AppendNewer:
 
     def decide(self, view, now):
         head = view.get(session_head_key(self.stream))
-        frames, previous = [], head.digest
+        frames, previous = [], sealed(head.digest, now, "newer")
         for number, requires in enumerate((("mood/v9",), ())):
             frame = Frame(
                 ver=GATED if requires else 1,

@@ -106,6 +106,11 @@ class Frame:
         return hashlib.sha256(spelled).hexdigest(), len(spelled)
 
 
+def sealed(previous: str, at: Instant, append: Token) -> str:
+    """Return what the first frame of an entry follows: the frame before, and the entry's own fields."""
+    return digest("perdure.entry.v1", previous.encode(), b"%d" % at, append.encode())
+
+
 def framed(each: Prepared, *, lineage: Lineage, previous: str, seq: Seq, fence: Epoch) -> Frame:
     """Return a fact as the frame at ``seq``."""
     payload = None if each.is_large else each.fact.payload()
@@ -235,12 +240,13 @@ def proved(lineage: Lineage, after: Place, entries: Iterable[Entry]) -> list[Fra
     for entry in entries:
         if entry.previous != after.digest:
             raise _corrupt(entry, entry.first, f"a digest before it of {after.digest[:12]}…")
+        link = sealed(after.digest, entry.at, entry.append)
         for frame in entry.frames:
-            if frame.digest != frame.checked_digest(lineage, after.digest):
+            if frame.digest != frame.checked_digest(lineage, link):
                 raise _corrupt(entry, frame.seq, "a frame that is as its digest says")
             if frame.seq != after.seq + 1:
                 raise _corrupt(entry, frame.seq, f"a frame {after.seq + 1}")
-            after = Place(frame.seq, frame.digest)
+            link, after = frame.digest, Place(frame.seq, frame.digest)
             frames.append(frame)
     return frames
 

@@ -16,7 +16,7 @@ from perdure.kernel.errors import (
 from perdure.kernel.floor import Floor, check_features, floor_key
 from perdure.kernel.ids import Instant, Partition, Seq, Token
 from perdure.kernel.session.features import FEATURES
-from perdure.kernel.session.frames import Entry, Frame, Prepared, features_of, framed
+from perdure.kernel.session.frames import Entry, Frame, Prepared, features_of, framed, sealed
 from perdure.kernel.session.records import (
     Session,
     SessionHead,
@@ -91,7 +91,7 @@ def added(
     Raises: SessionTooLarge kinds; NewerSchema for a floor of a newer version.
     """
     frames: list[Frame] = []
-    seq, previous = head.seq, head.digest
+    seq, previous = head.seq, sealed(head.digest, now, append)
     for each in facts:
         seq = Seq(seq + 1)
         frame = framed(
