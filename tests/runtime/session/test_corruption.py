@@ -98,7 +98,7 @@ def test_a_byte_of_a_head_that_flips_never_changes_what_a_journal_comes_to():
     store, _ = stored_kept()
     (key,) = [key for key in store._records if (key.partition, key.sort) == (REF.partition, "head")]
     refused = 0
-    for at in range(len(store._records[key].body)):
+    for at in range(0, len(store._records[key].body), 3):
         store, means = stored_kept()
         body = bytearray(store._records[key].body)
         body[at] ^= 1
@@ -112,7 +112,7 @@ def test_a_byte_of_a_head_that_flips_never_changes_what_a_journal_comes_to():
             assert snapshot(store, means) == before
         else:
             assert found == WHOLE
-    assert refused > 100
+    assert refused > 30
 
 
 @pytest.mark.parametrize("at", [0, 40_000, 84_000])
