@@ -63,6 +63,14 @@ def entry_keys(store):
     return sorted((key for key in keys if key.sort.startswith("log/")), key=lambda key: key.sort)
 
 
+def packing_hides(before, after):
+    """Say whether two packed bodies unpack to the same: a deflated one has bits that say nothing."""
+    try:
+        return packing.unpacked(before) == packing.unpacked(after)
+    except PerdureError:
+        return False
+
+
 def every_flip_is_refused(step):
     """Flip a bit of bytes of each entry in turn, and hold each to its refusal; return how many."""
     store, means = stored_kept()
@@ -77,6 +85,9 @@ def every_flip_is_refused(step):
 
             found = opened(means)
 
+            if packing_hides(stored.body, bytes(body)):
+                assert found == WHOLE
+                continue
             assert isinstance(found, PerdureError), (key.sort, at)
             assert found.code in LOUD, (key.sort, at, found)
             assert snapshot(store, means) == before
