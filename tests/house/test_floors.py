@@ -19,7 +19,7 @@ ARROW = ("numpy", "pyarrow", "pyiceberg")
 LAKE_SIDE = tuple(
     f"perdure.api.wiring_{each}" for each in ("lake", "migrate", "python", "readonly")
 )
-NOT_DEPLOYED = ("perdure.authority.testing",)
+NOT_DEPLOYED = ("perdure.authority.testing", "perdure.runtime.session.testing")
 LAKE_SIDE_FUNCTIONS = {"query", "tick", "land"}
 ADMISSION_FLOORS = ("perdure.kernel", "perdure.authority", "perdure.api")
 
