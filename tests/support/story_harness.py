@@ -23,6 +23,9 @@ from perdure.kernel.ids import Token
 from perdure.runtime.session.testing import Bench, Doom, Ended, KillPoint, live
 
 LEASE_MS = 20_000
+LIFE_S_MAX = 120
+REACHED = "reached\n"
+"""What a process says that stands still."""
 
 
 @dataclass
@@ -87,7 +90,7 @@ class Apart:
 
     async def kill_at(self, point: KillPoint) -> Ended:
         process, stderr = self._lived(point)
-        assert process.returncode == -signal.SIGKILL, stderr
+        assert process.returncode == -signal.SIGKILL, stderr or "it came to its end"
         return Ended(point, process.pid, signal.SIGKILL)
 
     async def restart(self) -> None:
@@ -102,31 +105,59 @@ class Apart:
         return self.directory / "notes"
 
     def _lived(self, point: KillPoint | None) -> tuple[subprocess.Popen, str]:
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "tests.runtime.session.living_story",
-                str(self.directory),
-                point or "-",
-                *self.told,
-            ],
-            cwd=ROOT,
-            env=environment(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        process = self._begun(point or "-")
         try:
-            _, stderr = process.communicate(timeout=120)
+            _, stderr = process.communicate(timeout=LIFE_S_MAX)
         finally:
             process.kill()
             process.wait()
         return process, stderr
 
+    def _begun(self, point: str, stdout: int = subprocess.DEVNULL) -> subprocess.Popen:
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "tests.runtime.session.living_story",
+                str(self.directory),
+                point,
+                *self.told,
+            ],
+            cwd=ROOT,
+            env=environment(),
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+@dataclass
+class Signalled(Apart):
+    """Processes that stand still at a point, where SIGKILL from outside ends them."""
+
+    mechanism = "process_signal"
+
+    def _lived(self, point: KillPoint | None) -> tuple[subprocess.Popen, str]:
+        if point is None:
+            return super()._lived(None)
+        process = self._begun(f"{point}!", stdout=subprocess.PIPE)
+        try:
+            reached = process.stdout.readline()
+            process.kill()
+            _, stderr = process.communicate(timeout=LIFE_S_MAX)
+        finally:
+            process.kill()
+            process.wait()
+        assert reached == REACHED, stderr
+        return process, stderr
+
 
 def on_sqlite(directory: Path) -> Apart:
     return Apart(directory, lambda: ["sqlite"])
+
+
+def signalled_on_sqlite(directory: Path) -> Apart:
+    return Signalled(directory, lambda: ["sqlite"])
 
 
 def on_dynamodb(directory: Path, address: str, account: str) -> Apart:

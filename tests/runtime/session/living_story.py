@@ -3,6 +3,7 @@
     python -m tests.runtime.session.living_story DIRECTORY POINT|- sqlite
     python -m tests.runtime.session.living_story DIRECTORY POINT|- dynamodb ADDRESS ACCOUNT
 
+With ``POINT!`` it says that it is there, and stands still until somebody ends it.
 What it notes is a line each in DIRECTORY/notes, synced, which outlives everybody.
 """
 
@@ -11,11 +12,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
 from tests.support.steps import kill_9
 from tests.support.stores import TABLE, dynamodb_client
+from tests.support.story_harness import REACHED
 
 from perdure.authority import system
 from perdure.authority.dynamodb import DynamoStore
@@ -34,6 +37,20 @@ async def opened(directory, kind, *told):
     return DynamoStore(client, TABLE, threads=4, pause=asyncio.sleep)
 
 
+def doomed(point):
+    if point == "-":
+        return Doom(None, kill_9)
+    end = stand_still if point.endswith("!") else kill_9
+    return Doom(KillPoint(point.removesuffix("!")), end)
+
+
+def stand_still():
+    sys.stdout.write(REACHED)
+    sys.stdout.flush()
+    while True:
+        signal.pause()
+
+
 async def lived(directory, point, told):
     store = await opened(directory, *told)
     with (directory / "notes").open("a") as notes:
@@ -50,7 +67,7 @@ async def lived(directory, point, told):
             new_token=system.new_token,
             pause=asyncio.sleep,
             note=note,
-            doom=Doom(None if point == "-" else KillPoint(point), kill_9),
+            doom=doomed(point),
             lease_ms=LEASE_MS,
         )
         try:

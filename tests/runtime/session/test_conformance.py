@@ -13,7 +13,7 @@ from functools import cache
 
 import pytest
 from tests.support.ministack import fresh_account
-from tests.support.story_harness import InMemory, on_dynamodb, on_sqlite
+from tests.support.story_harness import InMemory, on_dynamodb, on_sqlite, signalled_on_sqlite
 
 from perdure.runtime.session.testing import CASES, Ended, KillPoint, check_ended, lived
 
@@ -55,6 +55,12 @@ def test_memory_keeps_the_promise(point, case):
 @pytest.mark.parametrize("point", points(KillPoint.DISPATCHED, KillPoint.NATURAL_END))
 def test_sqlite_keeps_every_promise_though_processes_are_killed(point, tmp_path):
     hold(on_sqlite(tmp_path), point)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", KillPoint)
+def test_sqlite_keeps_every_promise_though_signals_come_from_outside(point, tmp_path):
+    hold(signalled_on_sqlite(tmp_path), point)
 
 
 @pytest.mark.cloud
