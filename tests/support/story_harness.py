@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.house.sources import ROOT, environment
+from tests.runtime.session.living_story import REACHED
 from tests.support.sessions import Clock, MemoryObjects
 from tests.support.stores import TABLE, dynamodb_client
 
@@ -24,8 +25,6 @@ from perdure.runtime.session.testing import Bench, Doom, Ended, KillPoint, live
 
 LEASE_MS = 20_000
 LIFE_S_MAX = 120
-REACHED = "reached\n"
-"""What a process says that stands still."""
 
 
 @dataclass
@@ -79,8 +78,9 @@ class Apart:
     """Processes of their own, each of which SIGKILL ends where its hook says."""
 
     directory: Path
-    place: Callable[[], list[str]]
-    """Make an empty place to keep sessions, and return how a process is told of it."""
+    module: str = "living_story"
+    place: Callable[[], list[str]] = list
+    """Make an empty place to keep sessions, and return what else a process is told of it."""
 
     mechanism = "fault_hook_then_process_kill"
     told: list[str] = field(default_factory=list)
@@ -118,7 +118,7 @@ class Apart:
             [
                 sys.executable,
                 "-m",
-                "tests.runtime.session.living_story",
+                f"tests.runtime.session.{self.module}",
                 str(self.directory),
                 point,
                 *self.told,
@@ -153,11 +153,11 @@ class Signalled(Apart):
 
 
 def on_sqlite(directory: Path) -> Apart:
-    return Apart(directory, lambda: ["sqlite"])
+    return Apart(directory)
 
 
 def signalled_on_sqlite(directory: Path) -> Apart:
-    return Signalled(directory, lambda: ["sqlite"])
+    return Signalled(directory)
 
 
 def on_dynamodb(directory: Path, address: str, account: str) -> Apart:
@@ -167,6 +167,6 @@ def on_dynamodb(directory: Path, address: str, account: str) -> Apart:
         client = dynamodb_client(address, account, threads=1)
         client.create_table(**table_definition(TABLE))
         client.close()
-        return ["dynamodb", address, account]
+        return [address, account]
 
-    return Apart(directory, place)
+    return Apart(directory, "living_story_dynamodb", place)

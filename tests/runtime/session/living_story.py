@@ -1,7 +1,6 @@
 """One process at the story of the conformance suite, which SIGKILL ends at a kill point.
 
-    python -m tests.runtime.session.living_story DIRECTORY POINT|- sqlite
-    python -m tests.runtime.session.living_story DIRECTORY POINT|- dynamodb ADDRESS ACCOUNT
+    python -m tests.runtime.session.living_story DIRECTORY POINT|-
 
 With ``POINT!`` it says that it is there, and stands still until somebody ends it.
 What it notes is a line each in DIRECTORY/notes, synced, which outlives everybody.
@@ -16,32 +15,25 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.support.steps import kill_9
-from tests.support.stores import TABLE, dynamodb_client
-from tests.support.story_harness import REACHED
-
 from perdure.authority import system
-from perdure.authority.dynamodb import DynamoStore
 from perdure.authority.sqlite import SqliteStore
 from perdure.lake.objects import LocalObjects
 from perdure.runtime.session.testing import Bench, Doom, KillPoint, live
 
 LEASE_MS = 1_500
-
-
-async def opened(directory, kind, *told):
-    if kind == "sqlite":
-        return await SqliteStore.open(directory / "catalog.db")
-    address, account = told
-    client = dynamodb_client(address, account, threads=4)
-    return DynamoStore(client, TABLE, threads=4, pause=asyncio.sleep)
+REACHED = "reached\n"
+"""What a process says that stands still."""
 
 
 def doomed(point):
     if point == "-":
-        return Doom(None, kill_9)
-    end = stand_still if point.endswith("!") else kill_9
+        return Doom(None, kill_myself)
+    end = stand_still if point.endswith("!") else kill_myself
     return Doom(KillPoint(point.removesuffix("!")), end)
+
+
+def kill_myself():
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def stand_still():
@@ -51,8 +43,8 @@ def stand_still():
         signal.pause()
 
 
-async def lived(directory, point, told):
-    store = await opened(directory, *told)
+async def lived(directory, point, opened):
+    store = await opened
     with (directory / "notes").open("a") as notes:
 
         def note(word, body):
@@ -77,4 +69,5 @@ async def lived(directory, point, told):
 
 
 if __name__ == "__main__":
-    asyncio.run(lived(Path(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+    directory = Path(sys.argv[1])
+    asyncio.run(lived(directory, sys.argv[2], SqliteStore.open(directory / "catalog.db")))
