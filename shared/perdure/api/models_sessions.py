@@ -127,6 +127,7 @@ class Session(Reply):
     ceiling_bytes: int
     retained: bool
     evidence: bool
+    lacks_evidence: bool
     queued: int
     """Sends that wait for the run to end."""
     epoch: int
