@@ -1,0 +1,89 @@
+"""What a journal can not hold is refused or told of, and never stops a session."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.support.sessions import counting, sessions_on, within
+
+from perdure.kernel.errors import InvalidValue
+from perdure.runtime.session.model_scripted import calling
+from perdure.runtime.session.ports import CallOutcome, Completed, NotSent, OutcomeNotKnown
+
+pytestmark = pytest.mark.sessions
+
+HALF = "\ud800"
+
+
+def nested(depth):
+    value = 1
+    for _ in range(depth):
+        value = {"in": value}
+    return value
+
+
+async def standing(sessions):
+    await sessions.create("pilot", session_id="talk")
+    await sessions.send("talk", "go", send_id="go")
+    await sessions.drive("talk", deadline=within(sessions))
+    return await sessions.send("talk", "go", send_id="go")
+
+
+class Saying:
+    def __init__(self, outcome: CallOutcome) -> None:
+        self.spec = counting("launch").spec
+        self.outcome = outcome
+
+    async def call(self, request):
+        return self.outcome
+
+
+def launching(request, said):
+    return calling(("launch", {})) if said == 0 else "Done."
+
+
+@pytest.mark.parametrize("options", [nested(300), {HALF: 1}], ids=("deep", "half a pair"))
+def test_overrides_that_no_journal_holds_are_refused(options):
+    async def told():
+        sessions = sessions_on()
+        await sessions.create("pilot", session_id="talk")
+        with pytest.raises(InvalidValue):
+            await sessions.send("talk", "go", overrides={"options": options})
+        return await sessions.describe("talk")
+
+    assert asyncio.run(told()).seq == 1
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Completed(nested(300)),
+        Completed({HALF: 1}),
+        NotSent("refused", "x" * 5_000_000),
+    ],
+    ids=("too deep", "a name that is no text", "too much to say"),
+)
+def test_answer_that_no_journal_holds_is_told_as_an_error_and_the_run_goes_on(outcome):
+    tool = Saying(outcome)
+
+    found = asyncio.run(standing(sessions_on(script=launching, tools=[tool])))
+
+    assert (found.state, found.reason) == ("finished", "completed")
+
+
+def test_unknown_outcome_with_too_much_to_say_stays_unknown():
+    tool = Saying(OutcomeNotKnown("broken", "x" * 5_000_000))
+
+    found = asyncio.run(standing(sessions_on(script=launching, tools=[tool])))
+
+    assert (found.state, found.reason) == ("finished", "interrupted")
+
+
+def test_message_that_no_journal_holds_ends_its_run_at_once():
+    def deep(request, said):
+        return calling(("launch", nested(300)))
+
+    found = asyncio.run(standing(sessions_on(script=deep, tools=[counting("launch")])))
+
+    assert (found.reason, found.code) == ("error", "invalid_value")
