@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.support.sessions import counting, sessions_on, within
+from tests.support.sessions import asking_first, counting, sessions_on, within
 
-from perdure.kernel.errors import InvalidValue
+from perdure.kernel.errors import InvalidValue, TooLarge
 from perdure.runtime.session.model_scripted import calling
 from perdure.runtime.session.ports import CallOutcome, Completed, NotSent, OutcomeNotKnown
 
@@ -87,3 +87,30 @@ def test_message_that_no_journal_holds_ends_its_run_at_once():
     found = asyncio.run(standing(sessions_on(script=deep, tools=[counting("launch")])))
 
     assert (found.reason, found.code) == ("error", "invalid_value")
+
+
+def test_detail_that_no_frame_holds_inline_is_refused_and_the_call_still_waits():
+    async def told():
+        tool = counting("launch", needs_approval=True)
+        sessions = sessions_on(script=asking_first, tools=[tool])
+        await standing(sessions)
+        (waiting,) = (await sessions.describe("talk")).waiting_calls
+        with pytest.raises(TooLarge):
+            await sessions.resolve("talk", waiting.call_key, "denied", detail="x" * 100_000)
+        await sessions.resolve("talk", waiting.call_key, "denied", detail="x" * 2_000)
+        await sessions.drive("talk", deadline=within(sessions))
+        return await sessions.send("talk", "go", send_id="go")
+
+    found = asyncio.run(told())
+
+    assert (found.state, found.reason) == ("finished", "completed")
+
+
+def test_title_is_as_long_as_the_interface_says_whoever_sends():
+    async def told():
+        sessions = sessions_on()
+        await sessions.create("pilot", session_id="talk")
+        with pytest.raises(TooLarge):
+            await sessions.send("talk", "go", title="x" * 201)
+
+    asyncio.run(told())
