@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 from tests.support.sessions import asking_first, counting, sessions_on, within
 
-from perdure.kernel.errors import InvalidValue, TooLarge
+from perdure.kernel import limits
+from perdure.kernel.errors import InvalidValue, SessionTooLarge, TooLarge
 from perdure.runtime.session.model_scripted import calling
 from perdure.runtime.session.ports import CallOutcome, Completed, NotSent, OutcomeNotKnown
 
@@ -114,3 +116,28 @@ def test_title_is_as_long_as_the_interface_says_whoever_sends():
             await sessions.send("talk", "go", title="x" * 201)
 
     asyncio.run(told())
+
+
+async def filled(sessions):
+    """Steer until not a byte is left that a steer could take."""
+    for size in (10_000, 1_000, 100, 10, 1):
+        with contextlib.suppress(SessionTooLarge):
+            while True:
+                await sessions.send("talk", "z" * size, delivery="steer")
+
+
+def test_full_journal_takes_back_as_many_sends_as_may_wait():
+    async def told():
+        sessions = sessions_on()
+        await sessions.create("pilot", session_id="talk", ceiling_bytes=2 * limits.CLOSE_OUT_BYTES)
+        await sessions.send("talk", "go")
+        for number in range(limits.QUEUED_SENDS_MAX):
+            await sessions.send("talk", "y" * 400, send_id=f"waits-{number}")
+        await filled(sessions)
+        driven = await sessions.drive("talk", deadline=within(sessions))
+        last = await sessions.send("talk", "y" * 400, send_id="waits-99")
+        return driven, last, await sessions.describe("talk")
+
+    driven, last, info = asyncio.run(told())
+
+    assert (driven.state, last.state, info.queued) == ("idle", "retracted", 0)
