@@ -17,9 +17,6 @@ TRANSCRIPT_BYTES_DEFAULT: Final = 4 * 1_024 * 1_024
 TRANSCRIPT_BYTES_MAX: Final = 4_400_000
 """Bytes of a page of a transcript: in base64 they fit a reply of 6 MB."""
 
-TITLE_CHARACTERS_MAX: Final = 200
-DETAIL_CHARACTERS_MAX: Final = 2_000
-
 Number = Annotated[int, Field(ge=0, le=limits.INTEGER_MAX)]
 
 
@@ -49,7 +46,7 @@ class Send(Body):
     """Id of the run that it begins; that of the send if not given."""
     overrides: dict[str, Any] | None = None
     """What a run that it begins does otherwise than the agent: `system`, `max_steps`, `options`."""
-    title: Annotated[str, Field(max_length=TITLE_CHARACTERS_MAX)] | None = None
+    title: Annotated[str, Field(max_length=limits.TITLE_CHARACTERS_MAX)] | None = None
 
 
 class Steer(Body):
@@ -57,7 +54,7 @@ class Steer(Body):
 
     input: str
     send_id: str | None = None
-    title: Annotated[str, Field(max_length=TITLE_CHARACTERS_MAX)] | None = None
+    title: Annotated[str, Field(max_length=limits.TITLE_CHARACTERS_MAX)] | None = None
 
 
 class Cancel(Body):
@@ -69,7 +66,7 @@ class Cancel(Body):
 
 class Approval(Body):
     decision: Literal["approved", "denied"]
-    detail: Annotated[str, Field(max_length=DETAIL_CHARACTERS_MAX)] | None = None
+    detail: Annotated[str, Field(max_length=limits.DETAIL_CHARACTERS_MAX)] | None = None
     """Of a denial it is what the model reads."""
 
 

@@ -197,6 +197,12 @@ INPUT_BYTES_MAX: Final = 1_048_576
 SEND_ID_BYTES_MAX: Final = 128
 """Bytes of a send id or of an agent run's id."""
 
+DETAIL_CHARACTERS_MAX: Final = 2_000
+"""Characters of what somebody says with a decision on a call: it always fits the journal inline."""
+
+TITLE_CHARACTERS_MAX: Final = 200
+"""Characters of the title of a send."""
+
 QUEUED_SENDS_MAX: Final = 100
 """Sends of one session that wait for its run to end."""
 

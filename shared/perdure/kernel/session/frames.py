@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 from perdure.kernel import limits
 from perdure.kernel.canonical import canonical, digest
-from perdure.kernel.errors import Corrupt, NewerWriter, TooLarge
+from perdure.kernel.errors import Corrupt, InvalidValue, NewerWriter, TooLarge
 from perdure.kernel.ids import Epoch, Instant, Lineage, Partition, Seq, Token
 from perdure.kernel.kept import kept
 from perdure.kernel.places import number
@@ -53,8 +53,13 @@ class Prepared:
 
 
 def prepared(fact: Fact) -> Prepared:
-    """Spell a fact. Raises TooLarge."""
-    spelled = canonical(fact.payload())
+    """Spell a fact. Raises TooLarge, InvalidValue."""
+    try:
+        spelled = canonical(fact.payload())
+    except (TypeError, ValueError, RecursionError) as error:  # too deep, or a name that is no text
+        raise InvalidValue(
+            expected=f"a {fact.type} of JSON that a journal can hold", found=type(error).__name__
+        ) from error
     if len(spelled) > limits.FRAME_BYTES_MAX:
         raise TooLarge(
             expected=f"a {fact.type} of at most {limits.FRAME_BYTES_MAX} bytes",

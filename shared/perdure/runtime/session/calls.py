@@ -10,11 +10,12 @@ from typing import Final
 
 from perdure.kernel import limits
 from perdure.kernel.canonical import canonical
-from perdure.kernel.errors import SessionTooLarge
+from perdure.kernel.errors import InvalidValue, SessionTooLarge, TooLarge
 from perdure.kernel.ids import CallBatchId, Instant
 from perdure.kernel.session import answers
 from perdure.kernel.session.facts import Fact, ToolNoDispatch, ToolResult
 from perdure.kernel.session.fold import Call
+from perdure.kernel.session.frames import prepared
 from perdure.kernel.session.messages import Effect
 from perdure.runtime.session.ports import (
     CallOutcome,
@@ -218,7 +219,13 @@ class Dispatching:
         await self._work.barrier(think, is_close_out=self._full is not None)
 
     def _result(self, call: Call, outcome: CallOutcome) -> ToolResult:
-        return result_of(self._batch.batch_id, call, outcome, is_safe=is_safe(self._work, call))
+        result = result_of(self._batch.batch_id, call, outcome, is_safe=is_safe(self._work, call))
+        try:
+            prepared(result)
+        except (InvalidValue, TooLarge) as error:  # what has happened is told all the same
+            told = answers.told_error("tool_output_invalid", f"The journal takes no {error.found}.")
+            return replace(result, output=told, is_error=True)
+        return result
 
     async def _abandon(self) -> None:
         """Let go of calls under way: whoever comes next finds their intents without an end."""

@@ -36,6 +36,9 @@ from perdure.runtime.session.work import Crew, Told, Work, unheard
 
 RESTART_LIMIT: Final = "restart_limit"
 
+RETRACTED_AT_ONCE: Final = 50
+"""Sends that one commit takes back: each is a record beside entry and head (COMMIT_ACTIONS_MAX)."""
+
 Stopped = Literal["idle", "paused", "out_of_time"]
 
 
@@ -291,6 +294,10 @@ class _Runner:
 
         def think() -> list[Fact] | None:
             waiting = [each for each in sends if each in self._work.fold.queue]
-            return [Retracted(submission_id=each) for each in waiting] or None
+            some = waiting[:RETRACTED_AT_ONCE]
+            return [Retracted(submission_id=each) for each in some] or None
 
-        return await self._work.barrier(think, is_close_out=True)
+        found = False
+        while await self._work.barrier(think, is_close_out=True):
+            found = True
+        return found

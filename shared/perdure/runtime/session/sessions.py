@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar, cast, get_args
 
 from perdure.kernel import limits
 from perdure.kernel.caller import LOCAL, Caller
-from perdure.kernel.errors import Invalid, InvalidValue, Unavailable, UnknownAgent
+from perdure.kernel.errors import Invalid, InvalidValue, TooLarge, Unavailable, UnknownAgent
 from perdure.kernel.ids import (
     AgentRunId,
     CallKey,
@@ -156,6 +156,7 @@ class Sessions:
         Raises: Invalid kinds, NotFound, NotOwner, SendIdReuse, Conflict, RunPaused, QueueFull,
         SessionTooLarge kinds, UnknownAgent, NewerWriter; Unavailable kinds with ``send_id`` set.
         """
+        _check_length(title, limits.TITLE_CHARACTERS_MAX, what="a title")
         chosen = SendId(self.drawn_send_id() if send_id is None else send_id)
         wish = Wish(
             send=chosen,
@@ -210,8 +211,9 @@ class Sessions:
     ) -> ApprovalReply:
         """Say whether a call that waits may be made: ``approved`` or ``denied``.
 
-        Raises: InvalidValue, NotFound, AlreadyDecided, NewerWriter.
+        Raises: InvalidValue, TooLarge, NotFound, AlreadyDecided, NewerWriter.
         """
+        _check_length(detail, limits.DETAIL_CHARACTERS_MAX, what="a detail")
         named = CallKey(checked_id(call, what="a call key", bytes_max=256))
         chosen = cast("Decided", _one_of(decision, Decided, what="decision"))
         return await self._steady(
@@ -276,6 +278,12 @@ class Sessions:
 def lineage_of(token: Token) -> Lineage:
     """Make the 22 characters of a lineage of a token drawn for it."""
     return Lineage(short_hash("lineage", token))
+
+
+def _check_length(text: str | None, most: int, *, what: str) -> None:
+    """Hold text that goes into a frame to its length, whoever says it. Raises TooLarge."""
+    if text is not None and len(text) > most:
+        raise TooLarge(expected=f"{what} of at most {most} characters", found=str(len(text)))
 
 
 def _one_of(given: str, words: Any, *, what: str) -> str:

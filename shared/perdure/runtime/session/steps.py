@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from perdure.kernel import limits
 from perdure.kernel.canonical import canonical
-from perdure.kernel.errors import PerdureError, TooLarge, Unavailable
+from perdure.kernel.errors import InvalidValue, PerdureError, TooLarge, Unavailable
 from perdure.kernel.ids import Instant
 from perdure.kernel.session.facts import Fact, ModelAttemptFinished, ModelStepFinished
 from perdure.kernel.session.messages import AssistantMessage, Attempt, ToolCall
@@ -87,7 +87,7 @@ async def _spoken(work: Work, reply: ModelReply, attempts: Sequence[Attempt]) ->
 
     try:
         await work.barrier(think)
-    except TooLarge as error:  # no frame holds it, however often the model is asked
+    except (InvalidValue, TooLarge) as error:  # no frame holds it, however often the model is asked
         return await _ended(work, attempts, error.code)
     work.has_done_something = True
     return "spoke"
