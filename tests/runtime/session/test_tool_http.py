@@ -195,6 +195,22 @@ async def test_a_header_that_is_none_is_never_sent():
     assert [bytes(each) for each in server.seen] == [b""]
 
 
+@pytest.mark.parametrize("key", ["s3cret\n", "s3cret\0", "s3crét"])
+async def test_a_key_that_no_header_holds_is_told_to_nobody(key):
+    async with dying(Dying(OK)) as server:
+        outcome = await called(server.url, headers={"authorization": f"Bearer {key}"})
+
+    assert isinstance(outcome, NotSent)
+    assert "s3cr" not in outcome.detail
+
+
+def test_a_password_in_an_address_is_refused_and_told_to_nobody():
+    for url in ("https://ann:s3cret@tools.invalid/", "https://ann:s3cret@[::1"):
+        with pytest.raises(Invalid) as refused:
+            HttpTool(spec(), url)
+        assert "s3cret" not in str(refused.value)
+
+
 async def test_each_call_has_a_connection_of_its_own():
     async with dying(Dying(OK, death="stays")) as server:
         outcomes = [await called(server.url) for _ in range(3)]
