@@ -7,6 +7,7 @@ import contextlib
 import json
 import socket
 
+import httpcore
 import pytest
 from tests.support.dying import Dying, answering, dying, is_whole
 from tests.support.tooling import KEY, Clock, request, spec
@@ -193,6 +194,17 @@ async def test_a_header_that_is_none_is_never_sent():
 
     assert isinstance(outcome, NotSent)
     assert [bytes(each) for each in server.seen] == [b""]
+
+
+async def test_who_breaks_a_write_may_have_taken_a_part_of_it(monkeypatch):
+    async def broken(*_arguments, **_more):
+        raise httpcore.WriteError("half of it is gone")
+
+    async with dying(Dying(b"")) as server:
+        monkeypatch.setattr("httpcore._backends.anyio.AnyIOStream.write", broken)
+        outcome = await called(server.url)
+
+    assert isinstance(outcome, OutcomeNotKnown)
 
 
 @pytest.mark.parametrize("key", ["s3cret\n", "s3cret\0", "s3crét"])
