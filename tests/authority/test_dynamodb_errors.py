@@ -130,7 +130,7 @@ def test_a_cancelled_transaction_is_judged_by_every_reason(
         (boto.IncompleteReadError(actual_bytes=1, expected_bytes=2), Verdict.UNKNOWN),
         (boto.ConnectTimeoutError(endpoint_url="x"), AGAIN),
         (boto.EndpointConnectionError(endpoint_url="x"), AGAIN),
-        (boto.ProxyConnectionError(proxy_url="x"), AGAIN),
+        (boto.ProxyConnectionError(proxy_url="x"), Verdict.UNKNOWN),
         (boto.NoCredentialsError(), AGAIN),
         (boto.ParamValidationError(report="x"), Verdict.REFUSED),
     ],

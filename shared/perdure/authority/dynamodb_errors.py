@@ -77,7 +77,6 @@ _MESSAGE_CHARACTERS_MAX: Final = 300
 _NOT_SENT: Final = (
     boto.EndpointConnectionError,
     boto.ConnectTimeoutError,
-    boto.ProxyConnectionError,
     boto.NoCredentialsError,
     boto.PartialCredentialsError,
     boto.CredentialRetrievalError,

@@ -21,8 +21,10 @@ from perdure.kernel.errors import StoreUnavailable
 from perdure.kernel.ids import Instant, Seq
 from perdure.kernel.session.owner import RestSession
 from perdure.kernel.session.read import ReadJournal
+from perdure.runtime.session.dispatch import DueSession
 from perdure.runtime.session.evidence import AgentCall, AgentRun, AgentTurn
 from perdure.runtime.session.model_scripted import calling
+from perdure.runtime.session.serve import serve
 
 pytestmark = pytest.mark.sessions
 
@@ -143,6 +145,46 @@ def test_evidence_that_could_not_be_written_is_found_and_made_up_for(tmp_path):
     assert (first.state, rest) == ("idle", "due")
     assert len(evidence) == 1
     assert over == "rests"
+
+
+def test_evidence_that_can_not_be_written_is_tried_again_at_the_next_look_and_not_at_once(tmp_path):
+    async def story(storage):
+        sessions = await begun(storage)
+        lake = replace(sessions.reach, lakeside=Broken().write)
+        broken = replace(sessions, reach=lake)
+        deadline = Instant(sessions.means.now() + 600_000)
+        served = await serve(broken, await due(sessions), deadline=deadline)
+        again = await due(sessions)
+        rest = await sessions.means.authority.execute(RestSession(again.ref, again.hint))
+        return served, rest, await sessions.describe(SESSION)
+
+    served, rest, info = told(tmp_path, story)
+
+    assert served.ended
+    assert info.lacks_evidence
+    assert served.again is None
+    assert rest == "due"
+
+
+async def due(sessions):
+    """Return the session as a look finds it, by its hint, and a message for it."""
+    head = await hinted(sessions)
+    return DueSession(sessions.ref(SESSION), "once", head.hint)
+
+
+@pytest.mark.parametrize("error", [OSError("no disk"), ZeroDivisionError()])
+def test_whatever_keeps_evidence_from_being_written_the_next_run_begins(tmp_path, error):
+    async def lakeside():
+        raise error
+
+    async def story(storage):
+        sessions = await begun(storage, lambda *_: "Done.")
+        await sessions.send(SESSION, "And another.", send_id="second")
+        return await driven(replace(sessions, reach=replace(sessions.reach, lakeside=lakeside)))
+
+    done = told(tmp_path, story)
+
+    assert done.ended == ("first", "second")
 
 
 async def hinted(sessions):

@@ -59,6 +59,20 @@ async def test_a_connection_lost_after_the_reason_to_stop_costs_nothing(provider
     assert listener.outcomes == [(1, "completed", 200)]
 
 
+@pytest.mark.parametrize("first", [
+    sse(text("he", finish_reason=""), done=False, is_cut=True),
+    plain({"choices": [{"index": 0, "message": {"content": "he"}, "finish_reason": ""}]}),
+])  # fmt: skip
+async def test_an_empty_reason_to_stop_is_none(provider, first):
+    provider.will(first, FINE)
+    listener = in_ms(LONG)
+
+    reply = await asked(model(provider), GO, listener)
+
+    assert reply.message.text == "hello"
+    assert [each.outcome for each in listener.attempts][1:] == ["completed"]
+
+
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 529])
 async def test_a_provider_that_cannot_now_is_asked_again(provider, status):
     provider.will(plain({"error": {"message": "later"}}, status=status), FINE)

@@ -181,3 +181,21 @@ def test_a_schema_that_never_ends_refuses_what_it_never_ends_for():
     refusal = checked_call(checked_spec(endless), asked(), frozen(endless))
 
     assert refusal.code == "schema_invalid"
+
+
+@pytest.mark.parametrize(
+    ("held", "more"),
+    [
+        ({"multipleOf": 0.5}, {}),
+        ({"$ref": "#/required"}, {"required": ["at"]}),
+        ({"$ref": "#/x-no-schema"}, {"x-no-schema": 7}),
+        ({"$ref": "#/x-no-schema"}, {"x-no-schema": {"type": "strange"}}),
+        ({"$ref": "#/x-no-schema"}, {"x-no-schema": {"$ref": "http://elsewhere.invalid/"}}),
+    ],
+)
+def test_arguments_that_no_schema_can_be_held_against_are_refused_and_break_nothing(held, more):
+    odd = checked_spec(spec(schema={"type": "object", "properties": {"at": held}, **more}))
+
+    refusal = checked_call(odd, asked(at=10**400), frozen(odd))
+
+    assert refusal.code == "schema_invalid"

@@ -7,6 +7,7 @@ import contextlib
 import json
 import socket
 
+import httpcore
 import pytest
 from tests.support.dying import Dying, answering, dying, is_whole
 from tests.support.tooling import KEY, Clock, request, spec
@@ -193,6 +194,33 @@ async def test_a_header_that_is_none_is_never_sent():
 
     assert isinstance(outcome, NotSent)
     assert [bytes(each) for each in server.seen] == [b""]
+
+
+async def test_who_breaks_a_write_may_have_taken_a_part_of_it(monkeypatch):
+    async def broken(*_arguments, **_more):
+        raise httpcore.WriteError("half of it is gone")
+
+    async with dying(Dying(b"")) as server:
+        monkeypatch.setattr("httpcore._backends.anyio.AnyIOStream.write", broken)
+        outcome = await called(server.url)
+
+    assert isinstance(outcome, OutcomeNotKnown)
+
+
+@pytest.mark.parametrize("key", ["s3cret\n", "s3cret\0", "s3crét"])
+async def test_a_key_that_no_header_holds_is_told_to_nobody(key):
+    async with dying(Dying(OK)) as server:
+        outcome = await called(server.url, headers={"authorization": f"Bearer {key}"})
+
+    assert isinstance(outcome, NotSent)
+    assert "s3cr" not in outcome.detail
+
+
+def test_a_password_in_an_address_is_refused_and_told_to_nobody():
+    for url in ("https://ann:s3cret@tools.invalid/", "https://ann:s3cret@[::1"):
+        with pytest.raises(Invalid) as refused:
+            HttpTool(spec(), url)
+        assert "s3cret" not in str(refused.value)
 
 
 async def test_each_call_has_a_connection_of_its_own():

@@ -10,11 +10,12 @@ import boto3
 import pytest
 from botocore.config import Config
 from tests.support.dying import Dying, answering, dying
-from tests.support.tooling import KEY, request, spec
+from tests.support.tooling import KEY, Clock, request, spec
 
 from perdure.api.wiring_tools_aws import lambda_client
 from perdure.kernel.errors import Invalid
 from perdure.runtime.session.ports import Completed, NotSent, OutcomeNotKnown
+from perdure.runtime.session.resolve import resolve
 from perdure.runtime.session.tool_answers import OUTPUT_BYTES_MAX
 from perdure.runtime.session.tool_lambda import LambdaTool
 
@@ -211,6 +212,18 @@ async def test_nobody_listens_and_nothing_was_sent():
 
     assert isinstance(outcome, NotSent)
     assert outcome.code == "endpoint_connection_error"
+
+
+@pytest.mark.parametrize("death", DEATHS)
+async def test_a_proxy_that_dies_with_the_request_may_have_passed_it_on(monkeypatch, death):
+    clock = Clock()
+    async with dying(Dying(b"", death=death)) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        tool = Invoked("http://lambda.invalid").tool
+        outcome = await resolve(tool, request(to="north"), now=clock.now, pause=asyncio.sleep)
+
+    assert isinstance(outcome, OutcomeNotKnown)
+    assert proxy.requests == 1
 
 
 async def test_who_never_answers_may_have_done_it():

@@ -82,6 +82,20 @@ def test_a_spawn_lands_once_however_often_its_call_is_made(tmp_path):
     assert len(commands) == 2
 
 
+def test_a_number_that_is_an_integer_to_json_schema_is_one(tmp_path):
+    async def story(storage):
+        await called(storage, "submit", {"commands": [SPAWN]})
+        ran = await called(storage, "run_ticks", {"ticks": 1.0}, now=storage.now())
+        args = {"components": ["Ship"], "limit": 5.0, "tick": 0.0, "entity_ids": [1.0]}
+        return ran, await called(storage, "query", args)
+
+    ran, seen = told(tmp_path, story)
+
+    assert repr(ran.output["published_tick"]) == "0"
+    assert seen.output["rows"] == [{"entity_id": 1, "ship__tons": 7}]
+    assert repr(seen.output["tick"]) == "0"
+
+
 def test_what_was_submitted_is_ticked_and_then_seen(tmp_path):
     async def story(storage):
         commands = [SPAWN, {"operation": "spawn", "components": {"Ship": {"tons": 900}}}]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from perdure.kernel.component import Component
-from perdure.kernel.errors import Contended, PerdureError, StaleWriter
+from perdure.kernel.errors import Contended, StaleWriter
 from perdure.kernel.ids import AgentRunId, Instant, Lineage, Seq
 from perdure.kernel.session import facts
 from perdure.kernel.session.facts import EvidenceWritten, Fact
@@ -128,8 +128,8 @@ async def keep_evidence(work: Work) -> None:
             world = await _watched(work, keeper, run)
         except StaleWriter:
             raise
-        except (PerdureError, ExceptionGroup) as error:
-            _LOGGER.warning("no evidence of run %s: %s", run.started.run_id, error)
+        except Exception as error:  # noqa: BLE001  # evidence keeps nobody from going on
+            _LOGGER.warning("no evidence of run %s: %r", run.started.run_id, error)
             return
         written = EvidenceWritten(
             run_id=run.started.run_id, world_id=world, through_seq=run.last.seq

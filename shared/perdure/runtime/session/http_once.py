@@ -75,8 +75,10 @@ def checked_url(url: str) -> httpcore.URL:
     try:
         found = httpcore.URL(url)
     except (TypeError, ValueError) as error:
-        raise Invalid(expected=expected, found=shown(url)) from error
-    if found.scheme not in {b"http", b"https"} or not found.host or "@" in url or "#" in url:
+        raise Invalid(expected=expected, found=type(error).__name__) from error
+    if "@" in url:  # what stands before it may be a secret
+        raise Invalid(expected=expected, found="one with '@'")
+    if found.scheme not in {b"http", b"https"} or not found.host or "#" in url:
         raise Invalid(expected=expected, found=shown(url))
     return found
 
@@ -106,8 +108,12 @@ async def once(ask: Ask) -> Answer | NotSent | OutcomeNotKnown:
         ):
             return await _read(response)
     except Exception as error:  # noqa: BLE001  # what it is does not matter, but when it came
-        code = _CODES.get(type(error)) or code_of(type(error))
-        detail = f"{type(error).__name__}: {text_of(error)}"[:500]
+        known = _CODES.get(type(error))
+        code = known or code_of(type(error))
+        # Anything else may repeat what was to be sent: a header, and with it a key.
+        detail = (
+            f"{type(error).__name__}: {text_of(error)}"[:500] if known else type(error).__name__
+        )
         return OutcomeNotKnown(code, detail) if network.has_written else NotSent(code, detail)
 
 

@@ -175,8 +175,9 @@ class Draft:
                 continue
             delta, message = choice.get("delta"), choice.get("message")
             said_now += self._add(delta or message or {}, is_whole=not delta)
-            if choice.get("finish_reason") is not None:
-                self._stop = str(choice["finish_reason"])
+            # Some servers spell "not yet" as empty text, in every chunk.
+            if reason := choice.get("finish_reason"):
+                self._stop = str(reason)
         return said_now
 
     def _add(self, delta: Mapping[str, Any], *, is_whole: bool) -> str:

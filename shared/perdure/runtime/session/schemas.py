@@ -65,6 +65,11 @@ def mismatch(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:
         found = list(islice(_leaves(validator.iter_errors(args)), MISMATCHES_MAX))
     except RecursionError:
         return "Expected arguments that the schema can be held against; found them nested too deep."
+    except Exception as error:  # noqa: BLE001  # a reference into what is no schema, a number too large
+        return (
+            "Expected arguments that the schema can be held against; found that it can not"
+            f" ({type(error).__name__})."
+        )
     return " ".join(_spelled(error) for error in found) or None
 
 

@@ -35,7 +35,8 @@ async def serve(sessions: Sessions, due: DueSession, *, deadline: Instant) -> Se
     is_due = driven.state == "out_of_time"
     if due.hint is not None and not is_due:
         # What was sent while it was laid down is found by this very look.
-        is_due = await sessions.means.authority.execute(RestSession(due.ref, due.hint)) == "due"
+        rest = await sessions.means.authority.execute(RestSession(due.ref, due.hint))
+        is_due = rest == "due" and await _has_more(sessions, due)
     again = DueSession(due.ref, sessions.means.new_token(), due.hint) if is_due else None
     return ServedSession(driven.state, driven.ended, again)
 
@@ -54,6 +55,15 @@ async def _has_work(sessions: Sessions, due: DueSession) -> bool:
     except NotFound:
         return False
     return has_work(info)
+
+
+async def _has_more(sessions: Sessions, due: DueSession) -> bool:
+    """Say whether a session that was gone on with has something to do at once.
+
+    Evidence that could not be written is no such thing: its hint stays, and the next look finds it.
+    """
+    info = await sessions.describe(due.ref.session)
+    return info.run_state == "active" or info.queued > 0
 
 
 def has_work(info: SessionInfo) -> bool:

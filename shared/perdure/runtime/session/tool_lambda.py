@@ -6,7 +6,8 @@ Lambda accepts them, repeats them by itself, and says nothing of their outcome.
 The client is given, and must not repeat anything itself: of boto3 that is
 ``Config(retries={"total_max_attempts": 1})``, which leaves urllib3 no repetition either. Of
 botocore's errors only those of resolving and connecting prove that nothing was sent. Its
-``SSLError`` does not: urllib3 raises it for handshakes and for broken reads alike.
+``SSLError`` does not: urllib3 raises it for handshakes and for broken reads alike. Nor does its
+``ProxyConnectionError``: urllib3 raises that also when a proxy dies with the request in its hands.
 
 Python's HTTP client takes headers that break off for all of them: what is missing may be the
 header that says that the function failed. So an answer counts only if its body is not empty and
@@ -46,7 +47,6 @@ BEFORE_SENDING: Final = frozenset(
         "NoRegionError",
         "ParamValidationError",
         "PartialCredentialsError",
-        "ProxyConnectionError",
         "UnknownEndpointError",
     }
 )

@@ -145,12 +145,28 @@ class WorldTool:
     async def call(self, request: CallRequest) -> CallOutcome:
         if self.reach is None:
             return NotSent(TOOL_GONE, "This process reaches no world.")
+        request = replace(request, args=_with_integers(request.args))
         world = request.args["world_id"] if self.world is None else self.world
         try:
             output = await self.act(Acting(self.reach, world, request))
         except (_Lacking, PerdureError) as error:
             return _failed(error)
         return answered(canonical(output))
+
+
+def _with_integers(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Spell every number of arguments as an integer: to their schema 1.0 is one, too.
+
+    What the commands hold is the world's business, and is left as it is.
+    """
+    return {
+        name: [*map(_integer, value)] if isinstance(value, list) else _integer(value)
+        for name, value in args.items()
+    }
+
+
+def _integer(value: Any) -> Any:
+    return int(value) if isinstance(value, float) else value
 
 
 class _Lacking(Exception):
