@@ -66,6 +66,17 @@ def test_a_module_that_fails_is_not_hidden(tmp_path, monkeypatch):
         opened_model("scripted:broken_script:x")
 
 
+async def test_a_proxy_of_the_environment_is_not_asked(provider, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
+    provider.will(SAID)
+
+    chosen = ModelSettings(openai_url=provider.url, openai_key="sk-1")
+    reply = await asked(opened_model("openai:x", chosen), GO, in_ms(60_000))
+
+    assert reply.message.text == "hi"
+
+
 def test_models_of_bedrock_share_a_client_that_never_tries_again(monkeypatch):
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     chosen = ModelSettings(bedrock_endpoint="http://127.0.0.1:1")

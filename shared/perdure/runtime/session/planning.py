@@ -74,6 +74,17 @@ def planned(work: Work) -> list[Planned]:
     return found
 
 
+def longest_ms(calls: Sequence[Planned]) -> int:
+    """Return how long calls may take at most: those that do harm twice one after another."""
+    times = [
+        (each.plan.effect, each.spec.timeout_ms)
+        for each in calls
+        if each.spec is not None and each.plan.disposition == "dispatchable"
+    ]
+    alone = sum(ms for effect, ms in times if effect == "effectful")
+    return alone + max((ms for effect, ms in times if effect != "effectful"), default=0)
+
+
 def approvals(work: Work, calls: Sequence[Planned]) -> list[Fact]:
     """Return a question for each call that waits for a word and was not asked about."""
     return [

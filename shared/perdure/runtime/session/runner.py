@@ -232,10 +232,9 @@ class _Runner:
 
     def _fits(self, planned: list[planning.Planned]) -> bool:
         """Say whether the calls end in time; if not, whether another process has more of it."""
-        longest = max(
-            (each.spec.timeout_ms for each in planned if each.spec is not None), default=0
+        return planning.longest_ms(planned) <= self._work.left_ms() or not (
+            self._work.has_done_something
         )
-        return longest <= self._work.left_ms() or not self._work.has_done_something
 
     async def _batch(self) -> Stopped | None:
         """Make the calls of the open batch that may be made, and write down how they ended."""
