@@ -53,15 +53,17 @@ def _watching(answers: Sequence[Sequence[ToolAnswer]]) -> AssistantMessage | str
         return calling(("run_ticks", {"ticks": 1}), text="I let a minute pass. ")
     if len(answers) == 4:
         return flights
-    left = len(answers[4][0].output["rows"])
+    rows = answers[4][0].output["rows"]
+    left = sum(row["route__destination"] in closed for row in rows)
     return f"Rerouted {len(answers[2])} flights; {left} still fly to {', '.join(closed)}."
 
 
 def _bound_for(closed: Sequence[str]) -> AssistantMessage:
-    where = " or ".join(f"route__destination = '{code}'" for code in closed)
+    # A filter knows no "or": of several closed airports the flights are picked out below.
+    where = f"route__destination = '{closed[0]}'" if len(closed) == 1 else None
     components = ["Flight", "Route", "Position"]
     return calling(
-        ("query", {"components": components, "where": where, "limit": 500}),
+        ("query", {"components": components, "limit": 500} | ({"where": where} if where else {})),
         text="Who flies there? ",
     )
 
@@ -69,7 +71,9 @@ def _bound_for(closed: Sequence[str]) -> AssistantMessage:
 def _rerouting(found: dict[str, Any], closed: Sequence[str]) -> AssistantMessage | None:
     """Return a call for each flight, so that each has an answer of its own."""
     calls = [
-        ("submit", {"commands": [_update(row, found["tick"], closed)]}) for row in found["rows"]
+        ("submit", {"commands": [_update(row, found["tick"], closed)]})
+        for row in found["rows"]
+        if row["route__destination"] in closed
     ]
     return calling(*calls, text=f"{len(calls)} flights must go elsewhere. ") if calls else None
 
