@@ -73,8 +73,8 @@ PERMISSIONS = {
     "SessionsRole": {
         "AuthorityRead",
         "AuthorityCommit",
-        "ManifestsOfOthers",
-        "ArchiveRead",
+        "LakeRead",
+        "TickWrite",
         "SessionsObjects",
         "SessionsSend",
         "SessionsReceive",
@@ -83,6 +83,9 @@ PERMISSIONS = {
     },
     "ScheduleRole": set(),
 }
+POLICIES_MAX = 10
+"""Managed policies of a role. Source: IAM, quotas, the default."""
+
 TRACES = ["xray:PutTraceSegments", "xray:PutTelemetryRecords"]
 """All that may be done to everything: X-Ray knows no resources that could be named."""
 
@@ -110,6 +113,18 @@ def test_each_role_has_its_part_and_no_managed_policy_of_others():
     }
 
     assert given == PERMISSIONS
+
+
+def test_no_role_has_more_policies_than_an_account_allows():
+    attached = [
+        role["Ref"]
+        for policy in of_type("AWS::IAM::ManagedPolicy").values()
+        for role in policy["Properties"].get("Roles", [])
+    ]
+
+    for name, role in of_type("AWS::IAM::Role").items():
+        named = role["Properties"].get("ManagedPolicyArns", [])
+        assert len(named) + attached.count(name) <= POLICIES_MAX, name
 
 
 def test_each_function_has_a_role_of_its_own():
@@ -174,6 +189,7 @@ CALLS = {
     | COMMITS
     | OBJECTS
     | {"s3:PutObject", "s3:DeleteObject"}
+    | TABLES
     | {"sqs:SendMessage", "sqs:ChangeMessageVisibility"}
     | SOURCE
     | DECRYPTS
@@ -196,8 +212,10 @@ PLACES = {
         "s3:DeleteObject": {"segment", "checkpoint", "archive", "warehouse"},
     },
     "sessions": {
-        "s3:GetObject": {"archive", "sessions", "authority.json"},
-        "s3:PutObject": {"sessions", "authority.json"},
+        "s3:GetObject": {
+            *("segment", "checkpoint", "archive", "warehouse", "sessions", "authority.json")
+        },
+        "s3:PutObject": {"segment", "checkpoint", "sessions", "authority.json"},
         "s3:DeleteObject": {"sessions"},
     },
 }
@@ -272,16 +290,17 @@ def test_manifests_are_in_a_partition_of_their_own():
     assert MANIFEST.startswith("m/")
 
 
-def test_a_manifest_is_written_inside_of_a_transaction_only():
-    tick = Role("TickRole")
+@pytest.mark.parametrize("function", ["tick", "sessions"])
+def test_a_manifest_is_written_inside_of_a_transaction_only(function):
+    tick = Role(ROLES[function])
 
     assert put(tick, MANIFEST, enclosed=True)
     assert not put(tick, MANIFEST, enclosed=False)
     assert put(tick, REF.partition, enclosed=False)
 
 
-@pytest.mark.parametrize("function", ["api", "dispatch", "land", "sessions"])
-def test_no_function_but_tick_writes_manifests(function):
+@pytest.mark.parametrize("function", ["api", "dispatch", "land"])
+def test_no_function_that_ticks_no_world_writes_manifests(function):
     role = Role(ROLES[function])
 
     assert not put(role, MANIFEST, enclosed=True)

@@ -46,9 +46,9 @@ USES = [
 GLUE = "arn:AWS::Partition:glue:AWS::Region:AWS::AccountId"
 OURS = {f"{GLUE}:catalog", f"{GLUE}:database/Tables", f"{GLUE}:table/Tables/*"}
 GLUE_ACTIONS = {
-    "glue:GetDatabase": {"query", "tick", "land"},
-    "glue:GetTable": {"query", "tick", "land"},
-    "glue:GetTables": {"query", "tick", "land"},
+    "glue:GetDatabase": {"query", "tick", "land", "sessions"},
+    "glue:GetTable": {"query", "tick", "land", "sessions"},
+    "glue:GetTables": {"query", "tick", "land", "sessions"},
     "glue:CreateDatabase": {"land"},
     "glue:CreateTable": {"land"},
     "glue:UpdateTable": {"land"},
@@ -84,7 +84,7 @@ IN_A_TABLE_BUCKET = {
     "query": READS,
     "tick": READS,
     "land": READS | LANDS,
-    "sessions": set(),
+    "sessions": READS,
 }
 
 

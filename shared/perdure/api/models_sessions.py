@@ -125,6 +125,7 @@ class Session(Reply):
     retained: bool
     evidence: bool
     lacks_evidence: bool
+    """Rows of runs that have ended are not written yet."""
     queued: int
     """Sends that wait for the run to end."""
     epoch: int
