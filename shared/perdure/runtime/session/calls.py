@@ -99,7 +99,7 @@ def is_safe(work: Work, call: Call) -> bool:
 
 
 def _tool(work: Work, call: Call) -> Tool | None:
-    return work.crew.agent(work.run.config.agent).tools.named(call.plan.name)
+    return work.agent.tools.named(call.plan.name)
 
 
 class Dispatching:

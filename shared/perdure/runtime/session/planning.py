@@ -45,7 +45,7 @@ def planned(work: Work) -> list[Planned]:
     """Plan the calls of the open step, in their order."""
     step, fold = work.step, work.fold
     assert step.message is not None, "only a message has calls"
-    tools = work.crew.agent(work.run.config.agent).tools
+    tools = work.agent.tools
     found = []
     for index, call in enumerate(step.message.calls):
         key = answers.call_key(fold.lineage, step.message_seq, index)

@@ -197,7 +197,7 @@ class _Runner:
     async def _plan(self) -> Stopped | None:
         """Decide what becomes of each call; then make that durable before any may leave."""
         work = self._work
-        tools = work.crew.agent(work.run.config.agent).tools
+        tools = work.agent.tools
         gone = await tools.scope_ended(work.journal.ref.session)
         if gone is not None:
             end = planning.drained(gone)

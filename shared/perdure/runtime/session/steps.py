@@ -31,7 +31,7 @@ async def model_step(work: Work) -> Stepped:
     Raises what an append raises.
     """
     attempts: list[Attempt] = []
-    run, agent = work.run, work.crew.agent(work.run.config.agent)
+    run, agent = work.run, work.agent
     model = work.crew.model(run.config.model)
     now = work.crew.means.now()
     deadline = Instant(min(now + agent.step_ms, work.deadline - _reserved(work)))

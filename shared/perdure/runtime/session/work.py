@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from perdure.kernel.errors import Unavailable
+from perdure.kernel.errors import Unavailable, UnknownAgent
 from perdure.kernel.ids import CallKey, Holder, Instant
 from perdure.kernel.session.answers import step_id
 from perdure.kernel.session.facts import (
@@ -24,6 +24,7 @@ from perdure.kernel.session.fold import Batch, Fold, Run, Step
 from perdure.runtime.session.agent import Agent
 from perdure.runtime.session.journal import Journal, Means
 from perdure.runtime.session.ports import Model
+from perdure.runtime.session.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from perdure.kernel.ids import Epoch, WorldId
@@ -120,6 +121,20 @@ class Work:
         run = self.fold.run
         assert run is not None, "somebody works on a run"
         return run
+
+    @property
+    def agent(self) -> Agent:
+        """The agent of the present run. Raises UnknownAgent, but for a run that shall end.
+
+        Whoever asks for the end of a run has it, also where its agent is gone: it has no tools.
+        """
+        name = self.run.config.agent
+        try:
+            return self.crew.agent(name)
+        except UnknownAgent:
+            if self.run.cancel is None:
+                raise
+            return Agent(name=name, model=self.run.config.model, tools=Toolbox())
 
     @property
     def step(self) -> Step:
