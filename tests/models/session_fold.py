@@ -1,0 +1,121 @@
+"""What a modelled journal comes to: facts as tuples, folded one by one.
+
+A fact is ``(kind, ...)``: queued, steered, cancel, retracted, and those of the owner: run, step,
+spoke, intent, result, turn, end.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+Fact = tuple[str, ...]
+
+
+class Entry(NamedTuple):
+    """One commit of a journal: who wrote it under which append id, and its facts."""
+
+    append: tuple[str, int]
+    facts: tuple[Fact, ...]
+
+
+class Fold(NamedTuple):
+    """The state of a session after some facts."""
+
+    messages: tuple[Fact, ...] = ()
+    """The transcript, with a mark where each run begins and is over."""
+
+    run: str = ""
+    steps: int = 0
+    at: str = "boundary"
+    """boundary, open, called, planned, ended or natural: how far the present step has come."""
+
+    call: str = ""
+    cancel: bool = False
+    is_interrupting: bool = False
+    queue: tuple[tuple[str, bool], ...] = ()
+    steered: tuple[str, ...] = ()
+    prompt: tuple[Fact, ...] = ()
+    """What the present step's model is told."""
+
+    corrupt: str = ""
+
+    def next_waiting(self) -> str:
+        """Return the send whose run comes next, interrupting ones first, or nothing."""
+        first = [send for send, is_interrupt in self.queue if is_interrupt]
+        return next(iter([*first, *(send for send, _ in self.queue)]), "")
+
+
+@lru_cache(maxsize=500_000)
+def fold(log: tuple[Entry, ...], joins_at_once: bool = False) -> Fold:
+    """Return what a journal comes to. ``joins_at_once`` breaks the rule when a steer joins."""
+    if not log:
+        return Fold()
+    state = fold(log[:-1], joins_at_once)
+    for fact in log[-1].facts:
+        state = _after(state, fact)
+        if joins_at_once:
+            state = _joined(state)
+    return state
+
+
+def _after(was: Fold, fact: Fact) -> Fold:
+    kind, name = fact[0], fact[1] if len(fact) > 1 else ""
+    match kind:
+        case "queued":
+            return was._replace(queue=(*was.queue, (name, fact[2] == "interrupt")))
+        case "retracted":
+            return _left(was, name)
+        case "run":
+            return _begun(was, name, fact[2])
+        case "steered" if was.run:
+            return was._replace(steered=(*was.steered, name))
+        case "cancel" if was.run == name:
+            return was._replace(cancel=True)
+        case "end" if was.run == name and was.at not in {"called", "planned"}:
+            over = _joined(was)
+            return Fold((*over.messages, fact), queue=was.queue, corrupt=was.corrupt)
+    return _of_step(was, fact) if was.run else _corrupt(was, fact)
+
+
+def _of_step(was: Fold, fact: Fact) -> Fold:
+    match fact[0], was.at:
+        case "step", "boundary" | "open" if not was.is_interrupting:
+            new = _joined(was)
+            steps = was.steps + (was.at == "boundary")
+            return new._replace(steps=steps, at="open", call="", prompt=new.messages)
+        case "spoke", "open" if fact[1]:
+            return was._replace(at="called", call=fact[1], messages=(*was.messages, fact))
+        case "spoke", "open":
+            return was._replace(at="natural", messages=(*was.messages, fact))
+        case "intent", "called":
+            return was._replace(at="planned")
+        case "result", "called" | "planned" if fact[1] == was.call:
+            unknown = fact[2] == "unknown"
+            messages = (*was.messages, fact)
+            return was._replace(at="ended", messages=messages, is_interrupting=unknown)
+        case "turn", "ended" | "natural":
+            return was._replace(at="boundary")
+    return _corrupt(was, fact)
+
+
+def _begun(was: Fold, run: str, send: str) -> Fold:
+    if was.run:
+        return _corrupt(was, ("run", run))
+    left = _left(was, send) if send else was
+    return left._replace(run=run, messages=(*was.messages, ("began", run)))
+
+
+def _left(was: Fold, send: str) -> Fold:
+    if send not in dict(was.queue):
+        return _corrupt(was, ("left", send))
+    return was._replace(queue=tuple(each for each in was.queue if each[0] != send))
+
+
+def _joined(was: Fold) -> Fold:
+    told = tuple(("user", send) for send in was.steered)
+    return was._replace(messages=(*was.messages, *told), steered=())
+
+
+def _corrupt(was: Fold, fact: Fact) -> Fold:
+    return was._replace(corrupt=was.corrupt or f"{' '.join(fact)} at {was.at} of {was.run!r}")
