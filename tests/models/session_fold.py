@@ -47,14 +47,19 @@ class Fold(NamedTuple):
 
 
 @lru_cache(maxsize=500_000)
-def fold(log: tuple[Entry, ...], joins_at_once: bool = False) -> Fold:
-    """Return what a journal comes to. ``joins_at_once`` breaks the rule when a steer joins."""
+def fold(log: tuple[Entry, ...], joins: str = "") -> Fold:
+    """Return what a journal comes to.
+
+    ``joins`` breaks the rule when a steer joins: ``at once``, or ``not at the end`` of its run.
+    """
     if not log:
         return Fold()
-    state = fold(log[:-1], joins_at_once)
+    state = fold(log[:-1], joins)
     for fact in log[-1].facts:
+        if joins == "not at the end" and fact[0] == "end":
+            state = state._replace(steered=())
         state = _after(state, fact)
-        if joins_at_once:
+        if joins == "at once":
             state = _joined(state)
     return state
 

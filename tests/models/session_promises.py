@@ -21,9 +21,8 @@ class SessionPromise(StrEnum):
     STEER_KEPT = "an acknowledged steer is in the transcript of its run"
     PAIRED = "nothing stands between a call and its result"
     PROMPT_TRUE = "a model is told what the journal says it was told"
-    CANCEL_SEEN = "a cancel recorded before the intents is seen before any of them is sent"
+    CANCEL_SEEN = "a cancel recorded before the intents is seen before them"
     DISPATCHED_ONCE = "an effectful call is sent at most once over all owners"
-    INTENT_FIRST = "whatever was sent has a durable intent"
     ACK_KEPT = "what was acknowledged is in the journal, once"
     QUEUED_ONCE = "a queued send is run, waits, or was retracted, exactly once"
     HEAD_TRUE = "a head says what its journal comes to"
@@ -40,12 +39,15 @@ class SessionViolation(Exception):
         self.promise = promise
 
 
-def check_disk(disk: Disk, acks: frozenset[Ack], rules: SessionRules) -> None:
-    """Hold what is stored to what was said. Raises SessionViolation."""
-    state = fold(disk.log, not rules.joins_at_step)
+def check_disk(
+    disk: Disk, acks: frozenset[Ack], rules: SessionRules, only: SessionPromise | None
+) -> None:
+    """Hold what is stored to all promises, or only one. Raises SessionViolation."""
+    state = fold(disk.log, rules.joins)
     facts = [fact for entry in disk.log for fact in entry.facts]
     for promise, detail in _broken(disk, state, facts, acks):
-        raise SessionViolation(promise, detail)
+        if only in {None, promise}:
+            raise SessionViolation(promise, detail)
 
 
 def _broken(
@@ -57,6 +59,9 @@ def _broken(
     ends = Counter(fact[1] for fact in facts if fact[0] == "end")
     if any(count > 1 for count in ends.values()):
         yield SessionPromise.FOLDS, str(ends)
+    for place, fact in enumerate(facts):
+        if fact[0] == "intent" and ("cancel", run_of_call(fact[1])) in facts[:place]:
+            yield SessionPromise.CANCEL_SEEN, f"{fact[1]} has an intent behind it"
     yield from _queued(disk, state, facts)
     for kind, name, reply in acks:
         yield from _acknowledged(state, facts, (kind, name, reply))
@@ -70,9 +75,7 @@ def _broken(
         yield SessionPromise.FOUND, f"run {head.run!r}, {head.queued} queued"
 
 
-def _queued(
-    disk: Disk, state: Fold, facts: list[Fact]
-) -> Iterator[tuple[SessionPromise, str]]:
+def _queued(disk: Disk, state: Fold, facts: list[Fact]) -> Iterator[tuple[SessionPromise, str]]:
     for send in {fact[1] for fact in facts if fact[0] == "queued"}:
         waits = [waiting for waiting, _ in state.queue].count(send)
         began = sum(fact[0] == "run" and fact[2] == send for fact in facts)
@@ -93,9 +96,7 @@ FACTS = {
 """Of each reply that says that something was done: the fact that says so."""
 
 
-def _acknowledged(
-    state: Fold, facts: list[Fact], ack: Ack
-) -> Iterator[tuple[SessionPromise, str]]:
+def _acknowledged(state: Fold, facts: list[Fact], ack: Ack) -> Iterator[tuple[SessionPromise, str]]:
     kind, name, reply = ack
     if reply not in FACTS:
         return
@@ -117,15 +118,24 @@ def _run_of(facts: list[Fact] | tuple[Fact, ...], name: str, otherwise: str = ""
     return otherwise
 
 
-def check_sent(log: tuple[Entry, ...], call: str, run: str, sent: tuple[str, ...]) -> None:
+def call_of(run: str) -> str:
+    """Name the call that the model asks for in a run."""
+    return f"call-of-{run}"
+
+
+def run_of_call(call: str) -> str:
+    """Return the run of a call."""
+    return call.removeprefix("call-of-")
+
+
+def check_sent(log: tuple[Entry, ...], call: str, sent: tuple[str, ...]) -> None:
     """Hold a call that leaves now to the journal and to what left before. Raises."""
     if call in sent:
         raise SessionViolation(SessionPromise.DISPATCHED_ONCE, call)
     facts = [fact for entry in log for fact in entry.facts]
-    if ("intent", call) not in facts:
-        raise SessionViolation(SessionPromise.INTENT_FIRST, call)
-    if ("cancel", run) in facts[: facts.index(("intent", call))]:
-        raise SessionViolation(SessionPromise.CANCEL_SEEN, call)
+    before = facts[: facts.index(("intent", call))] if ("intent", call) in facts else facts
+    if ("cancel", run_of_call(call)) in before:
+        raise SessionViolation(SessionPromise.CANCEL_SEEN, f"{call} is sent")
 
 
 class Unanswered(NamedTuple):

@@ -23,6 +23,7 @@ from tests.models.session_promises import (
     SessionPromise,
     SessionViolation,
     Unanswered,
+    call_of,
     check_disk,
     check_sent,
 )
@@ -90,7 +91,9 @@ class Cast:
     def begin(self) -> State:
         """Return a session whose run ``r`` has begun, and that nobody is at."""
         head = Head(revision=1, seq=1, run="r", hint=True)
-        disk = Disk(head, (Entry(("r", 0), (("run", "r", ""),)),), (("r", "started", "r"),), (), True)
+        disk = Disk(
+            head, (Entry(("r", 0), (("run", "r", ""),)),), (("r", "started", "r"),), (), True
+        )
         clients = tuple(Client(*each) for each in self.clients)
         owners = tuple(Owner(name) for name in self.owners)
         return State(disk, owners, clients, self.faults, self.leases)
@@ -116,30 +119,39 @@ class Explored:
     is_whole: bool
     """Every state was visited, not only as many as were allowed."""
 
+    labels: frozenset[str]
+    """What has happened in one order or another."""
+
     found: Found | None = None
 
 
-def explore(cast: Cast, rules: SessionRules, states_max: int) -> Explored:
+def explore(
+    cast: Cast, rules: SessionRules, states_max: int, only: SessionPromise | None = None
+) -> Explored:
     """Visit every state that a cast can reach, breadth first, until a promise is broken."""
     first = cast.begin()
     before: dict[State, tuple[State, str] | None] = {first: None}
-    open_states = deque([first])
+    open_states, labels = deque([first]), set[str]()
     while open_states:
         if len(before) >= states_max:
-            return Explored(len(before), is_whole=False)
+            return Explored(len(before), False, frozenset(labels))
         state = open_states.popleft()
         for label, move in moves(state, rules):
+            labels.add(label)
             try:
                 after = move()
-                if after not in before:
-                    check_disk(after.disk, after.acks, rules)
+                if after in before:
+                    continue
+                check_disk(after.disk, after.acks, rules, only)
             except SessionViolation as violation:
+                if only not in {None, violation.promise}:
+                    continue
                 story = (*_story(before, state), label, str(violation))
-                return Explored(len(before), False, Found(violation.promise, story))
-            if after not in before:
-                before[after] = (state, label)
-                open_states.append(after)
-    return Explored(len(before), is_whole=True)
+                found = Found(violation.promise, story)
+                return Explored(len(before), False, frozenset(labels), found)
+            before[after] = (state, label)
+            open_states.append(after)
+    return Explored(len(before), True, frozenset(labels))
 
 
 def _story(before: dict[State, tuple[State, str] | None], state: State) -> tuple[str, ...]:
@@ -171,12 +183,14 @@ def _landed(state: State, late: Unanswered, rules: SessionRules) -> State:
             is_asked = owner.asked is not None and owner.asked.id == late.append
             if not is_asked:
                 raise SessionViolation(SessionPromise.ADOPTED, str(late.append))
-    return _on(state, late.disk)
+    return _on(state, late.disk, rules)
 
 
-def _on(state: State, disk: Disk) -> State:
+def _on(state: State, disk: Disk, rules: SessionRules) -> State:
     """Put a disk in place; what waited for another revision will never land."""
-    late = tuple(each for each in state.late if each.revision == disk.head.revision)
+    late = state.late
+    if rules.revision:
+        late = tuple(each for each in late if each.revision == disk.head.revision)
     return state._replace(disk=disk, late=late)
 
 
@@ -186,6 +200,7 @@ def _asked(
     decided: Decided,
     answered: Callable[[State, str], State],
     unanswered: State,
+    rules: SessionRules,
     append: tuple[str, int] | None = None,
 ) -> Iterator[Move]:
     """Yield how a request may end: answered, or landed, late or never without an answer."""
@@ -193,10 +208,10 @@ def _asked(
     if disk is None:
         yield f"{who}: {reply}", lambda: answered(state, reply)
         return
-    yield f"{who}: {reply}", lambda: answered(_on(state, disk), reply)
+    yield f"{who}: {reply}", lambda: answered(_on(state, disk, rules), reply)
     if state.faults:
         poorer = unanswered._replace(faults=state.faults - 1)
-        yield f"{who}: {reply}, the answer is lost", lambda: _on(poorer, disk)
+        yield f"{who}: {reply}, the answer is lost", lambda: _on(poorer, disk, rules)
         waits = Unanswered(who, state.disk.head.revision, disk, append)
         yield (
             f"{who}: no answer, the commit is on its way",
@@ -204,9 +219,7 @@ def _asked(
         )
 
 
-def _client_moves(
-    state: State, index: int, client: Client, rules: SessionRules
-) -> Iterator[Move]:
+def _client_moves(state: State, index: int, client: Client, rules: SessionRules) -> Iterator[Move]:
     def answered(after: State, reply: str) -> State:
         clients = list(after.clients)
         clients[index] = client._replace(is_done=True)
@@ -214,7 +227,7 @@ def _client_moves(
         return after._replace(clients=tuple(clients), acks=acks)
 
     decided = requests.control(state.disk, client.kind, client.name, rules)
-    yield from _asked(state, f"{client.kind} {client.name}", decided, answered, state)
+    yield from _asked(state, f"{client.kind} {client.name}", decided, answered, state, rules)
 
 
 def _with(state: State, owner: Owner) -> State:
@@ -228,7 +241,7 @@ def _owner_moves(state: State, owner: Owner, rules: SessionRules) -> Iterator[Mo
         case "out" if disk.hint and disk.head.has_work and not disk.head.is_leased:
             gone = _with(state, owner._replace(at="gone"))
             taken = requests.take(disk, name, rules)
-            yield from _asked(state, name, taken, lambda on, _: _taken(on, owner), gone)
+            yield from _asked(state, name, taken, lambda on, _: _taken(on, owner), gone, rules)
         case "behind":
             yield f"{name} folds what others wrote", lambda: _caught_up(state, owner, rules)
         case "ready":
@@ -239,13 +252,13 @@ def _owner_moves(state: State, owner: Owner, rules: SessionRules) -> Iterator[Mo
             resting = owner._replace(at="resting")
             freed = requests.release(disk, name, owner.epoch)
             yield from _asked(
-                state, name, freed, lambda on, _: _with(on, resting), _with(state, resting)
+                state, name, freed, lambda on, _: _with(on, resting), _with(state, resting), rules
             )
         case "resting":
             gone = owner._replace(at="gone", view=(), seen=0)
             rested = requests.rest(disk, rules)
             yield from _asked(
-                state, name, rested, lambda on, _: _with(on, gone), _with(state, gone)
+                state, name, rested, lambda on, _: _with(on, gone), _with(state, gone), rules
             )
 
 
@@ -273,9 +286,7 @@ def _gone(owner: Owner) -> Owner:
     return Owner(owner.name, at="gone")
 
 
-def _append_moves(
-    state: State, owner: Owner, asked: Append, rules: SessionRules
-) -> Iterator[Move]:
+def _append_moves(state: State, owner: Owner, asked: Append, rules: SessionRules) -> Iterator[Move]:
     def answered(after: State, reply: str) -> State:
         match reply:
             case "stale":
@@ -293,12 +304,12 @@ def _append_moves(
     decided = requests.append(state.disk, asked, rules)
     label = f"{owner.name} appends {' + '.join(' '.join(each) for each in asked.facts)}"
     unanswered = _with(state, owner)
-    yield from _asked(state, label, decided, answered, unanswered, asked.id)
+    yield from _asked(state, label, decided, answered, unanswered, rules, asked.id)
 
 
 def _ready_moves(state: State, owner: Owner, rules: SessionRules) -> Iterator[Move]:
     """Yield what follows from what the owner has folded, and from nothing else."""
-    folded = fold(owner.view, not rules.joins_at_step)
+    folded = fold(owner.view, rules.joins)
     next_move = _next(folded, owner, rules)
     if next_move == "model":
         yield f"{owner.name} asks the model", lambda: _model(state, owner, folded, rules)
@@ -313,9 +324,7 @@ def _ready_moves(state: State, owner: Owner, rules: SessionRules) -> Iterator[Mo
         mine = owner.mine
         if any(fact[0] == "intent" for fact in next_move):
             mine = tuple(sorted({*mine, folded.call}))
-        asked = Append(
-            (owner.name, owner.appends + 1), owner.epoch, owner.seen, tuple(next_move)
-        )
+        asked = Append((owner.name, owner.appends + 1), owner.epoch, owner.seen, tuple(next_move))
         asking = owner._replace(at="asking", asked=asked, appends=owner.appends + 1, mine=mine)
         yield from _append_moves(_with(state, asking), asking, asked, rules)
 
@@ -365,16 +374,16 @@ def _following(state: Fold) -> list[Fact]:
 def _model(state: State, owner: Owner, folded: Fold, rules: SessionRules) -> State:
     head, log = state.disk.head, state.disk.log
     if head.epoch == owner.epoch and head.holder == owner.name:
-        truth = fold(log, not rules.joins_at_step)
+        truth = fold(log, rules.joins)
         if truth.prompt != folded.prompt:
             detail = f"{folded.prompt} instead of {truth.prompt}"
             raise SessionViolation(SessionPromise.PROMPT_TRUE, detail)
-    call = f"call-of-{folded.run}" if folded.steps == 1 else ""
+    call = call_of(folded.run) if folded.steps == 1 else ""
     return _with(state, owner._replace(hand=(("spoke", call),)))
 
 
 def _sends(state: State, owner: Owner, folded: Fold) -> State:
-    check_sent(state.disk.log, folded.call, folded.run, state.sent)
+    check_sent(state.disk.log, folded.call, state.sent)
     # From here on it may have happened, whoever hears of it.
     hand: tuple[Fact, ...] = (("result", folded.call, "done"),)
     sent = tuple(sorted({*owner.sent, folded.call}))

@@ -16,6 +16,7 @@ def _rule(text: str) -> bool:
 class SessionRules:
     """Which rules of the session protocol are obeyed; all of them, unless told otherwise."""
 
+    revision: bool = _rule("a commit lands only on the revision of the head it was decided on")
     seen: bool = _rule("an append names what its owner has folded, and lands only on that")
     append_id: bool = _rule("an append that had landed is known again by its id")
     control_on_head: bool = _rule("a control frame is written with the head")
@@ -23,7 +24,8 @@ class SessionRules:
     intents_first: bool = _rule("a call leaves after its intent is durable")
     thinks_again: bool = _rule("an owner that was behind decides anew what it appends")
     close_unknown: bool = _rule("a call with an intent of another process is not made again")
-    joins_at_step: bool = _rule("a steer joins the transcript at a step or at the run's end")
+    joins_at_step: bool = _rule("a steer joins the transcript where a step begins")
+    joins_at_end: bool = _rule("a steer that no step took in joins at the end of its run")
     send_key: bool = _rule("a send leaves a key by which it is known again")
     nudge: bool = _rule("a send to a session without a hint lays one")
     rest_on_head: bool = _rule("a hint is taken away only on a head without work")
@@ -36,6 +38,13 @@ class SessionRules:
     def without(self, name: str) -> SessionRules:
         """Return these rules less one."""
         return replace(self, **{name: False})
+
+    @property
+    def joins(self) -> str:
+        """Return how the rule when a steer joins is broken, if it is."""
+        if not self.joins_at_step:
+            return "at once"
+        return "" if self.joins_at_end else "not at the end"
 
 
 class Head(NamedTuple):
