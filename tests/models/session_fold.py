@@ -65,43 +65,47 @@ def fold(log: tuple[Entry, ...], joins: str = "") -> Fold:
 
 
 def _after(was: Fold, fact: Fact) -> Fold:
-    kind, name = fact[0], fact[1] if len(fact) > 1 else ""
-    match kind:
-        case "queued":
-            return was._replace(queue=(*was.queue, (name, fact[2] == "interrupt")))
-        case "retracted":
-            return _left(was, name)
-        case "run":
-            return _begun(was, name, fact[2])
+    name = fact[1] if len(fact) > 1 else ""
+    if fact[0] in {"queued", "retracted", "run"}:
+        return _between(was, fact)
+    after = None
+    match fact[0]:
         case "steered" if was.run:
-            return was._replace(steered=(*was.steered, name))
+            after = was._replace(steered=(*was.steered, name))
         case "cancel" if was.run == name:
-            return was._replace(cancel=True)
+            after = was._replace(cancel=True)
         case "end" if was.run == name and was.at not in {"called", "planned"}:
             over = _joined(was)
-            return Fold((*over.messages, fact), queue=was.queue, corrupt=was.corrupt)
-    return _of_step(was, fact) if was.run else _corrupt(was, fact)
+            after = Fold((*over.messages, fact), queue=was.queue, corrupt=was.corrupt)
+        case _ if was.run:
+            after = _of_step(was, fact)
+    return after or _corrupt(was, fact)
 
 
-def _of_step(was: Fold, fact: Fact) -> Fold:
+def _between(was: Fold, fact: Fact) -> Fold:
+    if fact[0] == "queued":
+        return was._replace(queue=(*was.queue, (fact[1], fact[2] == "interrupt")))
+    return _left(was, fact[1]) if fact[0] == "retracted" else _begun(was, fact[1], fact[2])
+
+
+def _of_step(was: Fold, fact: Fact) -> Fold | None:
+    after = None
     match fact[0], was.at:
         case "step", "boundary" | "open" if not was.is_interrupting:
-            new = _joined(was)
-            steps = was.steps + (was.at == "boundary")
-            return new._replace(steps=steps, at="open", call="", prompt=new.messages)
-        case "spoke", "open" if fact[1]:
-            return was._replace(at="called", call=fact[1], messages=(*was.messages, fact))
+            new, steps = _joined(was), was.steps + (was.at == "boundary")
+            after = new._replace(steps=steps, at="open", call="", prompt=new.messages)
         case "spoke", "open":
-            return was._replace(at="natural", messages=(*was.messages, fact))
+            at = "called" if fact[1] else "natural"
+            after = was._replace(at=at, call=fact[1], messages=(*was.messages, fact))
         case "intent", "called":
-            return was._replace(at="planned")
+            after = was._replace(at="planned")
         case "result", "called" | "planned" if fact[1] == was.call:
             unknown = fact[2] == "unknown"
             messages = (*was.messages, fact)
-            return was._replace(at="ended", messages=messages, is_interrupting=unknown)
+            after = was._replace(at="ended", messages=messages, is_interrupting=unknown)
         case "turn", "ended" | "natural":
-            return was._replace(at="boundary")
-    return _corrupt(was, fact)
+            after = was._replace(at="over" if was.at == "natural" else "boundary")
+    return after
 
 
 def _begun(was: Fold, run: str, send: str) -> Fold:

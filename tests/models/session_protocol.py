@@ -91,9 +91,8 @@ class Cast:
     def begin(self) -> State:
         """Return a session whose run ``r`` has begun, and that nobody is at."""
         head = Head(revision=1, seq=1, run="r", hint=True)
-        disk = Disk(
-            head, (Entry(("r", 0), (("run", "r", ""),)),), (("r", "started", "r"),), (), True
-        )
+        log = (Entry(("r", 0), (("run", "r", ""),)),)
+        disk = Disk(head, log, keys=(("r", "started", "r"),), hint=True)
         clients = tuple(Client(*each) for each in self.clients)
         owners = tuple(Owner(name) for name in self.owners)
         return State(disk, owners, clients, self.faults, self.leases)
@@ -116,11 +115,11 @@ class Explored:
     """How far a search went, and what it found."""
 
     states: int
-    is_whole: bool
-    """Every state was visited, not only as many as were allowed."""
-
     labels: frozenset[str]
     """What has happened in one order or another."""
+
+    is_whole: bool = False
+    """Every state was visited, not only as many as were allowed."""
 
     found: Found | None = None
 
@@ -134,7 +133,7 @@ def explore(
     open_states, labels = deque([first]), set[str]()
     while open_states:
         if len(before) >= states_max:
-            return Explored(len(before), False, frozenset(labels))
+            return Explored(len(before), frozenset(labels))
         state = open_states.popleft()
         for label, move in moves(state, rules):
             labels.add(label)
@@ -148,10 +147,10 @@ def explore(
                     continue
                 story = (*_story(before, state), label, str(violation))
                 found = Found(violation.promise, story)
-                return Explored(len(before), False, frozenset(labels), found)
+                return Explored(len(before), frozenset(labels), found=found)
             before[after] = (state, label)
             open_states.append(after)
-    return Explored(len(before), True, frozenset(labels))
+    return Explored(len(before), frozenset(labels), is_whole=True)
 
 
 def _story(before: dict[State, tuple[State, str] | None], state: State) -> tuple[str, ...]:
@@ -334,31 +333,32 @@ def _next(state: Fold, owner: Owner, rules: SessionRules) -> str | list[Fact]:
     if not state.run:
         waiting = state.next_waiting()
         return [("run", waiting, waiting)] if waiting else []
-    cancelled: Fact = ("end", state.run, "cancelled")
     if owner.hand:
-        facts = list(owner.hand)
-        if facts[-1][0] == "result":
-            return [*facts, ("turn",), *_following(state)]
-        return facts
-    match state.at:
-        case "boundary":
-            return _following(state)
-        case "open":
-            return [cancelled] if state.cancel else "model"
-        case "natural":
-            return [("turn",), ("end", state.run, "completed")]
-        case "called" if state.cancel:
-            return [("result", state.call, "not sent"), ("turn",), cancelled]
-        case "called":
-            return [("intent", state.call)] if rules.intents_first else "send"
-        case "ended":
-            return [("turn",)]
-    is_mine = state.call in owner.mine or not rules.close_unknown
-    if not is_mine:
+        is_result = owner.hand[-1][0] == "result"
+        return [*owner.hand, ("turn",), *_following(state)] if is_result else list(owner.hand)
+    if state.at in {"called", "planned"}:
+        return _of_call(state, owner, rules)
+    if state.at == "open":
+        return [("end", state.run, "cancelled")] if state.cancel else "model"
+    ends: dict[str, list[Fact]] = {
+        "natural": [("turn",), ("end", state.run, "completed")],
+        "ended": [("turn",)],
+        "boundary": _following(state),
+    }
+    return ends[state.at]
+
+
+def _of_call(state: Fold, owner: Owner, rules: SessionRules) -> str | list[Fact]:
+    """Return what becomes of a call that has no end yet."""
+    is_planned = state.at == "planned"
+    if is_planned and rules.close_unknown and state.call not in owner.mine:
         return [("result", state.call, "unknown"), ("turn",)]
     if state.cancel:
-        return [("result", state.call, "not sent"), ("turn",), cancelled]
-    return "send"
+        unsent: Fact = ("result", state.call, "not sent")
+        return [unsent, ("turn",), ("end", state.run, "cancelled")]
+    if is_planned or not rules.intents_first:
+        return "send"
+    return [("intent", state.call)]
 
 
 def _following(state: Fold) -> list[Fact]:

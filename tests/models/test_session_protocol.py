@@ -55,6 +55,20 @@ NECESSARY = [
     ("rest_on_head", Cast((QUEUE,), faults=0), SessionPromise.FOUND),
 ]
 
+HAPPENS = [
+    "sends call-of-r",
+    "landed",
+    "behind",
+    "stale",
+    "a late commit of A",
+    "result call-of-r unknown",
+    "end r interrupted",
+    "end r cancelled",
+    "end r completed",
+    "result call-of-r not sent",
+]
+"""Of what is told of a cancelled run's orders: without these, a promise would be empty."""
+
 
 @pytest.mark.parametrize("cast", CASTS.values(), ids=list(CASTS))
 def test_no_order_breaks_a_promise_with_all_rules(cast: Cast) -> None:
@@ -90,25 +104,11 @@ def test_every_promise_is_shown_to_be_one_that_can_break() -> None:
     assert {row[2] for row in NECESSARY} == set(SessionPromise)
 
 
-@pytest.mark.parametrize(
-    "happens",
-    [
-        "sends call-of-r",
-        "landed",
-        "behind",
-        "stale",
-        "a late commit of A",
-        "result call-of-r unknown",
-        "end r interrupted",
-        "end r cancelled",
-        "end r completed",
-        "result call-of-r not sent",
-    ],
-)
-def test_what_the_promises_are_about_does_happen(happens: str) -> None:
+def test_what_the_promises_are_about_does_happen() -> None:
     explored = explore(CASTS["a cancel"], SessionRules(), STATES_MAX)
 
-    assert any(happens in label for label in explored.labels)
+    told = "\n".join(explored.labels)
+    assert [each for each in HAPPENS if each not in told] == []
 
 
 def test_the_shortest_story_of_a_broken_promise_is_told() -> None:
