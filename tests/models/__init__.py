@@ -19,4 +19,9 @@ records    what lies in the store      engine     load, decide, commit, again
 admission  clients                     drain, ticking  the writer of ticks
 lifecycle  fork and destroy            truth, outcome  what must hold
 play       a seed, played
+
+The session protocol has a model of its own, small enough to be explored in every order:
+
+session_fold       what a journal comes to     session_requests   what is decided on the head
+session_promises   what must hold              session_protocol   actors, and every order of them
 """
