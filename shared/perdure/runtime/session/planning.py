@@ -142,15 +142,19 @@ def intent(batch: CallBatchId, call: ToolCall, spec: ToolSpec | None) -> ToolDis
     )
 
 
-def without_sending(work: Work, calls: Sequence[Planned], end: End) -> list[Fact]:
-    """Return a plan of which nothing is sent, each call's end, and that of the turn."""
+def without_sending(
+    work: Work, calls: Sequence[Planned], end: End, *, is_detailed: bool = True
+) -> list[Fact]:
+    """Return a plan of which nothing is sent, each call's end, and that of the turn.
+
+    Without details it fits into what a journal keeps free for the end of a run.
+    """
     batch = answers.batch_id(work.step.message_seq)
     begun = started(work, calls)
     facts: list[Fact] = [begun]
     for each in calls:
         if each.plan.disposition == "no_dispatch":
-            # Without its detail, of which nobody knows the length: this may be the journal's last.
-            facts += intents(work, [replace(each, detail=None)])
+            facts += intents(work, [each if is_detailed else replace(each, detail=None)])
         else:
             facts.append(end(batch, each.plan.tool_call_id))
     return [*facts, ToolBatchFinished(batch_id=batch), TurnFinished(step_id=work.step.step_id)]

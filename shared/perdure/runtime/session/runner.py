@@ -277,7 +277,9 @@ class _Runner:
                     facts.append(TurnFinished(step_id=step.step_id))
                 elif step.batch is None:
                     planned = planning.planned(work)
-                    facts += planning.without_sending(work, planned, answers.interrupted)
+                    facts += planning.without_sending(
+                        work, planned, answers.interrupted, is_detailed=False
+                    )
                 else:
                     facts += [*calls.ends(work), *work.turn_ends()]
             is_unknown = any(
