@@ -191,7 +191,9 @@ class _Runner:
             # Before the model is asked again: a model that kills its process is counted so.
             work.redone = [work.step.step_id]
             again = StepStarted(step_id=work.step.step_id, episode=work.run.episode)
-            await work.barrier(lambda: (again,))
+            await work.barrier(lambda: None if work.run.cancel is not None else (again,))
+            if work.run.cancel is not None:
+                return None  # somebody asked for the end while this process began
         return "out_of_time" if await model_step(work) == "out_of_time" else None
 
     async def _plan(self) -> Stopped | None:
