@@ -34,7 +34,13 @@ from perdure.kernel.session.send import SendReply
 from perdure.kernel.view import Key, Reads, View
 from perdure.runtime.session.journal import Journal
 from perdure.runtime.session.model_scripted import calling
-from perdure.runtime.session.ports import CallOutcome, CallRequest, NotSent, ToolSpec
+from perdure.runtime.session.ports import (
+    CallOutcome,
+    CallRequest,
+    NotSent,
+    OutcomeNotKnown,
+    ToolSpec,
+)
 
 pytestmark = pytest.mark.sessions
 

@@ -288,6 +288,8 @@ class _LeasedAskable(_Leased):
     """The same, of a tool that can be asked what became of a call."""
 
     async def ask(self, request: CallRequest) -> CallOutcome | None:
+        if not self.work.holds():
+            return None  # whoever goes on with the session asks
         asked: CallOutcome | None = await self.tool.ask(request)  # type: ignore[attr-defined]
         return asked
 
