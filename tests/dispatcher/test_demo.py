@@ -19,6 +19,7 @@ def _telephones():
     AIRLINES.file = None
 
 
+@pytest.mark.slow  # `scripts/demo --session` does the same
 def test_killed_in_the_middle_of_its_calls_an_agent_repeats_none_and_its_runs_end(tmp_path):
     said = []
 

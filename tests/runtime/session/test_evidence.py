@@ -192,6 +192,7 @@ async def hinted(sessions):
     return (await sessions.means.authority.execute(ReadJournal(sessions.ref(SESSION), Seq(0)))).head
 
 
+@pytest.mark.slow
 def test_wherever_its_writer_dies_evidence_is_written_whole_and_named_once(tmp_path):
     async def rehearsed():
         steps = Steps()

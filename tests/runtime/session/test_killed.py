@@ -14,8 +14,8 @@ from tests.runtime.session.test_deaths import EFFECTS, KINDS
 
 pytestmark = pytest.mark.sessions
 
-# After the intents' commit, after a call, before the results' commit: not only in the slow suite.
-OFTEN = {("after", 7), ("after", 10), ("before", 11)}
+# After an effectful call: not only in the slow suite.
+OFTEN = {("after", 10)}
 PLACES = [
     pytest.param(when, place, marks=[] if (when, place) in OFTEN else [pytest.mark.slow])
     for when in ("before", "after")

@@ -38,7 +38,6 @@ from perdure.runtime.session.ports import (
     CallOutcome,
     CallRequest,
     NotSent,
-    OutcomeNotKnown,
     ToolSpec,
 )
 
