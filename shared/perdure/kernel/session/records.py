@@ -168,6 +168,7 @@ class SendKey(Record):
     """What a send produced, and what was sent, field by field: the same answer for ever."""
 
     immutable: ClassVar[bool] = True
+    later: ClassVar[Mapping[str, Any]] = {"first": None}
 
     send: SendId
     delivery: str
@@ -181,6 +182,8 @@ class SendKey(Record):
     overrides_sha256: str
     how: How
     seq: Seq
+    first: SendId | None = None
+    """The send that had asked for the same run before, of one that so brought nothing new."""
 
     @property
     def key(self) -> Key[SendKey]:

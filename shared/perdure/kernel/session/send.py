@@ -162,7 +162,7 @@ class Send(SessionRequest):
         if wish.delivery != "steer" or head.run_state == "idle":
             claimed = view.get(run_key(head.partition, wish.run_id))
         if claimed is not None:
-            return Decision(self._of_run(view, head, claimed, scope))
+            return self._of_run(view, head, claimed, scope)
         if self.config is None:
             raise UnknownAgent(
                 expected=f"agent {session.agent!r} of session {self.ref.session!r}", found="none"
@@ -239,8 +239,8 @@ class Send(SessionRequest):
 
     def _of_run(
         self, view: View, head: SessionHead, claimed: RunKey, scope: Scope | None
-    ) -> SendReply:
-        """Answer a send whose run is known under another send id."""
+    ) -> Decision[SendReply]:
+        """Answer a send whose run is known under another send id, and remember its own."""
         if claimed.digest != self._digest(scope):
             raise Conflict(
                 expected=f"run {claimed.run!r} with the input and overrides it was started with",
@@ -249,7 +249,9 @@ class Send(SessionRequest):
         known = view.get(send_key(head.partition, claimed.send))
         if known is None:
             raise torn(f"the send that claimed run {claimed.run!r}")
-        return _standing(view, head, known, replayed=True)
+        reply = _standing(view, head, known, replayed=True)
+        again = replace(self._key(head, known.how, known.run), seq=known.seq, first=known.send)
+        return Decision(reply, (again,))
 
     def _claim(self, head: SessionHead, scope: Scope | None) -> Write:
         wish = self.wish
@@ -257,7 +259,7 @@ class Send(SessionRequest):
             partition=head.partition, run=wish.run_id, digest=self._digest(scope), send=wish.send
         )
 
-    def _key(self, head: SessionHead, how: How, run: AgentRunId) -> Write:
+    def _key(self, head: SessionHead, how: How, run: AgentRunId) -> SendKey:
         wish = self.wish
         return SendKey(
             partition=head.partition,
@@ -343,9 +345,10 @@ def standing_of_run(view: View, head: SessionHead, run: AgentRunId, *, replayed:
 
 def _standing(view: View, head: SessionHead, known: SendKey, *, replayed: bool) -> SendReply:
     if known.how == "queued":
-        waiting = view.get(submission_key(head.partition, known.send))
+        first = known.first or known.send
+        waiting = view.get(submission_key(head.partition, first))
         if waiting is None:
-            raise torn(f"the submission of send {known.send!r}")
+            raise torn(f"the submission of send {first!r}")
         if waiting.state != "started":
-            return SendReply(waiting.state, known.run, known.send, replayed=replayed)
+            return SendReply(waiting.state, known.run, first, replayed=replayed)
     return standing_of_run(view, head, known.run, replayed=replayed)

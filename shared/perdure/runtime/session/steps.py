@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from perdure.kernel import limits
 from perdure.kernel.canonical import canonical
-from perdure.kernel.errors import InvalidValue, PerdureError, TooLarge, Unavailable
+from perdure.kernel.errors import InvalidValue, PerdureError, Refused, TooLarge, Unavailable
 from perdure.kernel.ids import Instant
 from perdure.kernel.session.facts import Fact, ModelAttemptFinished, ModelStepFinished
 from perdure.kernel.session.messages import AssistantMessage, Attempt, ToolCall
@@ -32,7 +32,10 @@ async def model_step(work: Work) -> Stepped:
     """
     attempts: list[Attempt] = []
     run, agent = work.run, work.agent
-    model = work.crew.model(run.config.model)
+    try:
+        model = work.crew.model(run.config.model)
+    except Refused as error:  # its address leads nowhere: asking again changes nothing
+        return await _ended(work, attempts, error.code)
     now = work.crew.means.now()
     deadline = Instant(min(now + agent.step_ms, work.deadline - _reserved(work)))
     request = ModelRequest(

@@ -1,0 +1,51 @@
+"""A second send of a run that is known, and a model whose address leads nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from tests.support.sessions import sessions_on, within
+
+from perdure.api.wiring_models import opened_model
+from perdure.kernel.errors import SendIdReuse
+
+pytestmark = pytest.mark.sessions
+
+
+@pytest.mark.parametrize("how", ["started", "queued"])
+def test_a_second_send_id_of_a_run_is_remembered_as_the_first_is(how):
+    async def sent():
+        sessions = sessions_on()
+        await sessions.create("pilot", session_id="s")
+        if how == "queued":
+            await sessions.send("s", "Wait.", send_id="before")
+        first = await sessions.send("s", "Fly.", send_id="one", run_id="flight")
+        second = await sessions.send("s", "Fly.", send_id="two", run_id="flight")
+        again = await sessions.send("s", "Fly.", send_id="two", run_id="flight")
+        with pytest.raises(SendIdReuse):
+            await sessions.send("s", "Land.", send_id="two", run_id="landing")
+        await sessions.drive("s", deadline=within(sessions))
+        ended = await sessions.send("s", "Fly.", send_id="two", run_id="flight")
+        return first, second, again, ended
+
+    first, second, again, ended = asyncio.run(sent())
+
+    assert second == again == replace(first, replayed=True)
+    assert (ended.state, ended.reason) == ("finished", "completed")
+
+
+def test_a_run_whose_model_is_nowhere_ends_with_the_code_of_that():
+    async def ended():
+        sessions = replace(sessions_on(), model=opened_model)
+        await sessions.create("pilot", session_id="s")
+        await sessions.send("s", "Fly.", send_id="one")
+        await sessions.drive("s", deadline=within(sessions))
+        return await sessions.send("s", "Fly.", send_id="one")
+
+    end = asyncio.run(ended())
+
+    assert (end.state, end.reason) == ("finished", "error")
+    assert end.code is not None
+    assert end.code != "restart_limit"
