@@ -210,7 +210,7 @@ class Slow:
 def test_a_call_is_not_begun_when_the_one_before_it_took_all_the_time() -> None:
     async def case() -> None:
         clock = Clock()
-        tool = Slow(counting("launch", timeout_ms=9_000).spec, clock)
+        tool = Slow(counting("launch", timeout_ms=4_000).spec, clock)
         script = [calling(("launch", {}), ("launch", {})), "Done."]
         sessions = sessions_on(tools=[tool], script=script, clock=clock)
         await begun(sessions)
