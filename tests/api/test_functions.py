@@ -223,6 +223,7 @@ def test_schedule_ticks_nobody_and_lands_nothing_when_nothing_is_due(functions):
         "oldest_due_ms": 0,
         "stalled": 0,
         "done": True,
+        "sessions": 0,
     }
     assert functions.queue.sent == []
     assert functions.scheduled("land") == {

@@ -333,7 +333,7 @@ class Large(Looking):
     """A tool that has much to say."""
 
     def __init__(self, name, harbour, size):
-        super().__init__(name, harbour)
+        super().__init__(name, harbour, timeout_ms=1_000)
         self.size = size
 
     async def call(self, request):

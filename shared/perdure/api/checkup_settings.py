@@ -9,6 +9,7 @@ from typing import Final
 
 from perdure.api import settings as said
 from perdure.api import settings_access as asked
+from perdure.api import settings_models as models
 from perdure.api.checkup import Check, Finding, fail, ok, warn
 from perdure.api.operations import ROLES
 from perdure.api.settings import Settings
@@ -29,6 +30,9 @@ KNOWN: Final = frozenset(
         said.TABLE,
         said.TRIM,
         said.LEASE,
+        said.SESSIONS,
+        models.KEY,
+        models.URL,
         said.APP,
         said.CATALOGS,
         asked.TENANT,

@@ -40,8 +40,8 @@ MUTATIONS = (
         "an order turned round",
         "A large steer that has to wait names an object that nobody has put.",
         SESSION + "send.py",
-        "        candidates = [self._started(scope), self._queued(scope)]\n",
-        "        candidates = [self._started(scope)]\n",
+        "        candidates = [self._started(self.config, scope), self._queued(scope)]\n",
+        "        candidates = [self._started(self.config, scope)]\n",
         SessionPlays(),
     ),
     _mutation(
