@@ -178,6 +178,7 @@ class Work:
             await asyncio.wait({*tasks, pause}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             pause.cancel()
+            await asyncio.wait([pause])  # else a loop that stops here leaves it behind, not begun
         return [task for task in tasks if task.done()]
 
     def left_ms(self) -> int:
