@@ -78,6 +78,8 @@ async def _resolve_cancelled(sessions):
 
 
 FIRST = {"text": "one", "send_id": "first"}
+SECOND_ID = send(text="one", run_id="first")
+
 CASES = [
     # state, what is asked, what is told, frames written
     ("idle", send(), "active", 1),
@@ -92,7 +94,7 @@ CASES = [
     ("active", send(**FIRST, delivery="steer"), "send_id_reuse", 0),
     ("active", send(**FIRST, run_id="first"), "send_id_reuse", 0),
     ("active", send(**FIRST, overrides={"max_steps": 2}), "send_id_reuse", 0),
-    ("active", send(text="one", run_id="first"), "active again", 0),
+    ("active", SECOND_ID, "active again", 0),
     ("active", send(text="other", run_id="first"), "conflict", 0),
     ("paused", send(), "run_paused", 0),
     ("paused", send(delivery="steer"), "run_paused", 0),
@@ -142,7 +144,11 @@ def test_each_request_has_its_answer_in_each_state(state, asked, expected, frame
         after = await sessions.describe("s")
         assert (found, after.seq - before.seq) == (expected, frames)
         if not frames:
-            assert sessions.means.authority._store._records == records
+            now = sessions.means.authority._store._records
+            new = {key.sort for key in now.keys() - records.keys()}
+            # A second send id of a run is remembered; whatever else is refused or repeated is not.
+            assert new == ({"key/send/new"} if asked is SECOND_ID else set())
+            assert {key: now[key] for key in records} == records
 
     asyncio.run(case())
 

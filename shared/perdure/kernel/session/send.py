@@ -163,14 +163,10 @@ class Send(SessionRequest):
             claimed = view.get(run_key(head.partition, wish.run_id))
         if claimed is not None:
             return self._of_run(view, head, claimed, scope)
+        self._check_let_in(head)
         if self.config is None:
             raise UnknownAgent(
                 expected=f"agent {session.agent!r} of session {self.ref.session!r}", found="none"
-            )
-        if head.run_state == "paused":
-            raise RunPaused(
-                expected=f"a run that goes on in session {self.ref.session!r}",
-                found=f"run {head.run!r}, which waits for {head.approvals} approvals",
             )
         if head.run_state == "idle" and not head.queued:
             started = self._started(self.config, scope)
@@ -178,6 +174,20 @@ class Send(SessionRequest):
         if wish.delivery == "steer" and head.run_state == "active":
             return self._steer(view, session, head, now)
         return self._queue(view, session, head, scope, now)
+
+    def _check_let_in(self, head: SessionHead) -> None:
+        """Refuse what a paused run, or a full queue, lets nobody in for. Raises as sending does."""
+        if head.run_state == "paused":
+            raise RunPaused(
+                expected=f"a run that goes on in session {self.ref.session!r}",
+                found=f"run {head.run!r}, which waits for {head.approvals} approvals",
+            )
+        joins = self.wish.delivery == "steer" and head.run_state == "active"
+        if not joins and head.queued >= limits.QUEUED_SENDS_MAX:
+            raise QueueFull(
+                expected=f"fewer than {limits.QUEUED_SENDS_MAX} sends that wait",
+                found=str(head.queued),
+            )
 
     def _begin(
         self, view: View, session: Session, head: SessionHead, started: Prepared, now: Instant
@@ -203,11 +213,6 @@ class Send(SessionRequest):
     def _queue(
         self, view: View, session: Session, head: SessionHead, scope: Scope | None, now: Instant
     ) -> Decision[SendReply]:
-        if head.queued >= limits.QUEUED_SENDS_MAX:
-            raise QueueFull(
-                expected=f"fewer than {limits.QUEUED_SENDS_MAX} sends that wait",
-                found=str(head.queued),
-            )
         wish, run = self.wish, self.wish.run_id
         facts = [self._queued(scope)]
         cancel = head.cancel

@@ -7,8 +7,9 @@ Everybody who may read the storage reads every session of it, as they read every
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, cast, get_args
 
 from perdure.kernel import limits
@@ -180,7 +181,12 @@ class Sessions:
         except UnknownAgent:
             config = None  # what was sent while it was there is answered all the same
         request = Send(ref, wish, config, self.means.new_token(), by)
-        await payloads.put(self.means.objects, ref, request.large(info.owner))
+        large = tuple(request.large(info.owner))
+        if large:
+            # First without: what is refused, or was sent before, leaves no object behind.
+            with contextlib.suppress(UnknownAgent):
+                return await self._steady(replace(request, config=None))
+            await payloads.put(self.means.objects, ref, large)
         return await self._steady(request)
 
     async def cancel(
