@@ -260,14 +260,23 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def bury(self, lives: list[Life]) -> None:
         """End every coroutine that is left, with no loop to run in, and close."""
         self._is_closed = True
+        running = asyncio._get_running_loop()
+        asyncio._set_running_loop(self)  # a ``finally`` may begin work: it must be ended here, too
+        try:
+            for life in lives:
+                life.died = True
+                self._end(life)
+            self._end(NOBODY)  # to whom belongs what was begun meanwhile
+        finally:
+            asyncio._set_running_loop(running)
         self._ready.clear()
         self._timers.clear()
-        for life in lives:
-            life.died = True
-            for task in life.tasks:
-                if not task.done():
-                    _ended(task.get_coro())
-            life.tasks.clear()
+
+    def _end(self, life: Life) -> None:
+        while life.tasks:
+            task = life.tasks.pop()
+            if not task.done():
+                _ended(task.get_coro())
 
 
 def _settled(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
@@ -282,5 +291,6 @@ def _settled(future: asyncio.Future[Any], result: Any, error: Exception | None) 
 
 
 def _ended(work: Any) -> None:
-    with contextlib.suppress(BaseException):  # of a ``finally`` that would have gone on working
-        work.close()
+    while work.cr_frame is not None:  # each ``finally`` that waits once more is ended as well
+        with contextlib.suppress(BaseException):  # of one that would have gone on working
+            work.close()

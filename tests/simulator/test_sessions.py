@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+
 import pytest
 from tests.simulator.session_play import first_violation, main, play
 
@@ -33,3 +36,12 @@ def test_a_seed_is_always_the_same_play(capsys: pytest.CaptureFixture[str]) -> N
 
     assert main(["--replay", "3"]) == 0
     assert capsys.readouterr().out == first + "\n"
+
+
+def test_what_a_play_buries_is_ended_also_where_other_loops_have_run() -> None:
+    asyncio.run(asyncio.sleep(0))  # from now on this thread has no loop to begin work in
+
+    played = play(2)
+    gc.collect()  # what was left behind would say so now, and that is an error here
+
+    assert played.violation is None

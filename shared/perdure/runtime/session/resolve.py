@@ -157,7 +157,6 @@ class _Resolving:
             await asyncio.wait({task, timer}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             timer.cancel()
-            await asyncio.wait([timer])  # else a loop that stops here leaves it behind, not begun
 
 
 def _broken(code: str, detail: str) -> CallOutcome:

@@ -110,6 +110,8 @@ class Work:
 
     redone: list[str] = field(default_factory=list)
     indeterminate: list[str] = field(default_factory=list)
+    has_done_something: bool = False
+    """A turn or a step of this process is durable: what does not fit in any more has another try."""
 
     @property
     def fold(self) -> Fold:
@@ -150,9 +152,6 @@ class Work:
         assert batch is not None, "a step works on its calls"
         return batch
 
-    has_done_something: bool = False
-    """A turn or a step of this process is durable: what does not fit in any more has another try."""
-
     async def look(self) -> None:
         """Keep the lease alive, and fold what others have written.
 
@@ -178,7 +177,6 @@ class Work:
             await asyncio.wait({*tasks, pause}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             pause.cancel()
-            await asyncio.wait([pause])  # else a loop that stops here leaves it behind, not begun
         return [task for task in tasks if task.done()]
 
     def left_ms(self) -> int:
