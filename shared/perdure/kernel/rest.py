@@ -7,11 +7,19 @@ from typing import ClassVar
 
 from perdure.kernel.ids import Epoch, Instant, Partition
 from perdure.kernel.landing import AUDIT, CONSUMER, is_unlanded
-from perdure.kernel.places import MINUTE_MS, number, wake_partition
+from perdure.kernel.places import wake_partition
 from perdure.kernel.private import is_abandoned, retirement_due
 from perdure.kernel.records import Head, head_key, world_key
 from perdure.kernel.request import WorldRequest
-from perdure.kernel.upkeep import Consumer, Schedule, Wake, consumer_key, schedule_key, wake_key
+from perdure.kernel.upkeep import (
+    Consumer,
+    Schedule,
+    Wake,
+    consumer_key,
+    hints_due,
+    schedule_key,
+    wake_key,
+)
 from perdure.kernel.view import Decision, Range, Reads, View
 from perdure.kernel.wake import UNREAD_MS, moved_hint
 
@@ -33,9 +41,7 @@ class Wakes:
         return wake_partition(self.shard)
 
     def _range(self) -> Range[Wake]:
-        last = f"{number(self.through // MINUTE_MS + 1)}/"
-        first = f"{self.beyond}/" if self.beyond else ""
-        return Range(self.stream, first, last, Wake, limit=self.limit)
+        return hints_due(self.stream, Wake, self.through, beyond=self.beyond, limit=self.limit)
 
     def reads(self) -> Reads:
         return Reads(ranges=(self._range(),))

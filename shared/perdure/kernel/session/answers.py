@@ -6,7 +6,7 @@ from typing import Final
 
 from perdure.kernel.ids import CallBatchId, CallKey, Lineage, Seq, StepId
 from perdure.kernel.session.facts import PlannedCall, ToolNoDispatch, ToolResult
-from perdure.kernel.session.messages import ToolAnswer
+from perdure.kernel.session.messages import Outcome, ToolAnswer
 
 UNKNOWN_OUTCOME: Final = "unknown_outcome"
 UNRESOLVED: Final = "unresolved"
@@ -43,22 +43,20 @@ def unknown(
 
 def interrupted(batch: CallBatchId, tool_call_id: str) -> ToolResult:
     """Return the end of a call that was never sent, since its run ends."""
-    return ToolResult(
-        batch_id=batch,
-        tool_call_id=tool_call_id,
-        outcome="interrupted",
-        output=told_error("interrupted", INTERRUPTED),
-        is_error=True,
-    )
+    return _never_sent(batch, tool_call_id, "interrupted", INTERRUPTED)
 
 
 def max_steps(batch: CallBatchId, tool_call_id: str) -> ToolResult:
     """Return the end of a call for which there was no step left."""
+    return _never_sent(batch, tool_call_id, "max_steps", MAX_STEPS)
+
+
+def _never_sent(batch: CallBatchId, tool_call_id: str, outcome: Outcome, detail: str) -> ToolResult:
     return ToolResult(
         batch_id=batch,
         tool_call_id=tool_call_id,
-        outcome="max_steps",
-        output=told_error("max_steps", MAX_STEPS),
+        outcome=outcome,
+        output=told_error(outcome, detail),
         is_error=True,
     )
 

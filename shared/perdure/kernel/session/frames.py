@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Final
 
 from perdure.kernel import limits
@@ -42,6 +42,13 @@ class Prepared:
     requires: tuple[str, ...]
     spelled: bytes
     fact: Fact
+    payload: dict[str, Any]
+    """What ``spelled`` spells."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that its frame takes of the journal's ceiling."""
+        return limits.FRAME_ENVELOPE_BYTES + len(self.spelled)
 
     @property
     def is_large(self) -> bool:
@@ -55,7 +62,8 @@ class Prepared:
 def prepared(fact: Fact) -> Prepared:
     """Spell a fact. Raises TooLarge, InvalidValue."""
     try:
-        spelled = canonical(fact.payload())
+        payload = fact.payload()
+        spelled = canonical(payload)
     except (TypeError, ValueError, RecursionError) as error:  # too deep, or a name that is no text
         raise InvalidValue(
             expected=f"a {fact.type} of JSON that a journal can hold", found=type(error).__name__
@@ -65,7 +73,7 @@ def prepared(fact: Fact) -> Prepared:
             expected=f"a {fact.type} of at most {limits.FRAME_BYTES_MAX} bytes",
             found=f"{len(spelled)}",
         )
-    return Prepared(fact.type, tuple(sorted(fact.requires)), spelled, fact)
+    return Prepared(fact.type, tuple(sorted(fact.requires)), spelled, fact, payload)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,28 +126,17 @@ def sealed(previous: str, at: Instant, append: Token) -> str:
 
 def framed(each: Prepared, *, lineage: Lineage, previous: str, seq: Seq, fence: Epoch) -> Frame:
     """Return a fact as the frame at ``seq``."""
-    payload = None if each.is_large else each.fact.payload()
-    ref = PayloadRef(each.sha256, len(each.spelled)) if each.is_large else None
     frame = Frame(
         ver=GATED if each.requires else PLAIN,
         seq=seq,
         fence=fence,
         type=each.type,
         requires=each.requires,
-        payload=payload,
-        ref=ref,
+        payload=None if each.is_large else each.payload,
+        ref=PayloadRef(each.sha256, len(each.spelled)) if each.is_large else None,
         digest="",
     )
-    return Frame(
-        ver=frame.ver,
-        seq=seq,
-        fence=fence,
-        type=frame.type,
-        requires=frame.requires,
-        payload=payload,
-        ref=ref,
-        digest=frame.checked_digest(lineage, previous),
-    )
+    return replace(frame, digest=frame.checked_digest(lineage, previous))
 
 
 @dataclass(frozen=True, kw_only=True)

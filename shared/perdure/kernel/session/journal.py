@@ -99,7 +99,7 @@ def added(
         )
         frames.append(frame)
         previous = frame.digest
-    size = sum(frame.size for frame in frames)
+    size = sum(each.size for each in facts)
     _check_room(session, head, size, may_use_reserve=may_use_reserve)
     entry = Entry(
         partition=head.partition,

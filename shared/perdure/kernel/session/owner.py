@@ -134,7 +134,7 @@ class Append(SessionRequest):
     facts: Sequence[Prepared]
     append: Token
     lease_ms: int
-    """The lease that runs from this commit on; 0 lets go of the fence."""
+    """The lease that runs from this commit on."""
 
     is_close_out: bool = False
     """It may use what is kept free for the end of a run."""
@@ -189,10 +189,7 @@ class Append(SessionRequest):
             more += writes
             if session.evidence and isinstance(each.fact, RunFinished):
                 after = replace(after, evidence_due=frame.seq)
-        if self.lease_ms:
-            fence = replace(after.fence, until=Instant(now + self.lease_ms))
-        else:
-            fence = released(after.fence)
+        fence = replace(after.fence, until=Instant(now + self.lease_ms))
         after = replace(after, fence=fence)
         return Decision(Appended(after, add.frames), (*add.writes, *more, after))
 

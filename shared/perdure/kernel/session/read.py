@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from perdure.kernel.errors import Contended, Corrupt, LineageChanged, NotFound
@@ -58,24 +59,9 @@ class ReadJournal(SessionRequest):
         return Reads(peeks=keys, ranges=(self._range,))
 
     def decide(self, view: View, now: Instant) -> Decision[JournalPage]:
-        session, head = found_session(view, self.ref)
-        check_lineage(session, self.lineage)
-        if head.lineage != session.lineage:
-            raise Corrupt(expected=f"the journal of lineage {session.lineage}", found=head.lineage)
-        entries: list[Entry] = []
-        following = self.seq + 1
-        for entry in view.find(self._range):
-            if entry.first != following:
-                break
-            entries.append(entry)
-            following = entry.last + 1
-        if not entries and head.seq > self.seq:
-            # On DynamoDB a range may not show yet what a running transaction has written.
-            raise Contended(
-                expected=f"frame {self.seq + 1} of session {self.ref.session!r}",
-                found=f"none, though its head is at {head.seq}",
-            )
-        return Decision(JournalPage(session, head, tuple(entries)))
+        session, head = found_journal(view, self.ref, self.lineage)
+        entries = following(self.seq, view.find(self._range))
+        return Decision(page_of(session, head, self.seq, entries))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +87,42 @@ class ProveGap(SessionRequest):
                 found="none",
             )
         return Decision(None)
+
+
+def found_journal(
+    view: View, ref: SessionRef, lineage: Lineage | None
+) -> tuple[Session, SessionHead]:
+    """Return identity and head of a session whose journal is the one that its reader knows.
+
+    Raises: NotFound, LineageChanged; Corrupt if the two are of different journals.
+    """
+    session, head = found_session(view, ref)
+    check_lineage(session, lineage)
+    if head.lineage != session.lineage:
+        raise Corrupt(expected=f"the journal of lineage {session.lineage}", found=head.lineage)
+    return session, head
+
+
+def following(seq: Seq, found: Iterable[Entry]) -> list[Entry]:
+    """Return those entries, from the first on, that begin behind ``seq`` without a gap."""
+    entries: list[Entry] = []
+    for entry in found:
+        if entry.first != seq + 1:
+            break
+        entries.append(entry)
+        seq = entry.last
+    return entries
+
+
+def page_of(session: Session, head: SessionHead, seq: Seq, entries: Sequence[Entry]) -> JournalPage:
+    """Return what was found behind ``seq``. Raises Contended if the head speaks of more than that."""
+    if not entries and head.seq > seq:
+        # On DynamoDB a range may not show yet what a running transaction has written.
+        raise Contended(
+            expected=f"frame {seq + 1} of session {session.session!r}",
+            found=f"none, though its head is at {head.seq}",
+        )
+    return JournalPage(session, head, tuple(entries))
 
 
 def found_session(view: View, ref: SessionRef) -> tuple[Session, SessionHead]:

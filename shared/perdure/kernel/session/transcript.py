@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perdure.kernel.errors import Contended, Corrupt
 from perdure.kernel.ids import Instant, Lineage, Seq
 from perdure.kernel.places import after, number
 from perdure.kernel.session.frames import Entry, Place
 from perdure.kernel.session.journal import SessionRequest
-from perdure.kernel.session.read import JournalPage, check_lineage, found_session
+from perdure.kernel.session.read import JournalPage, following, found_journal, page_of
 from perdure.kernel.session.records import session_head_key, session_key
 from perdure.kernel.view import Decision, Range, Reads, View
 
@@ -46,27 +45,12 @@ class ReadEntries(SessionRequest):
         return Reads(peeks=keys, ranges=(*before, self._behind))
 
     def decide(self, view: View, now: Instant) -> Decision[JournalPage]:
-        session, head = found_session(view, self.ref)
-        check_lineage(session, self.lineage)
-        if head.lineage != session.lineage:
-            raise Corrupt(expected=f"the journal of lineage {session.lineage}", found=head.lineage)
-        entries: list[Entry] = []
-        following = self.seq + 1
-        for entry in view.find(self._before) if self.seq else ():
-            if entry.last >= following:
-                entries.append(entry)
-                following = entry.last + 1
-        for entry in view.find(self._behind):
-            if entry.first != following:
-                break
-            entries.append(entry)
-            following = entry.last + 1
-        if not entries and head.seq > self.seq:
-            raise Contended(
-                expected=f"frame {self.seq + 1} of session {self.ref.session!r}",
-                found=f"none, though its head is at {head.seq}",
-            )
-        return Decision(JournalPage(session, head, tuple(entries)))
+        session, head = found_journal(view, self.ref, self.lineage)
+        before = view.find(self._before) if self.seq else []
+        holding = [entry for entry in before if entry.last > self.seq]
+        behind = holding[-1].last if holding else self.seq
+        entries = [*holding, *following(behind, view.find(self._behind))]
+        return Decision(page_of(session, head, self.seq, entries))
 
 
 def place_before(page: JournalPage) -> Place:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from perdure.kernel.ids import Instant, Partition
-from perdure.kernel.places import MINUTE_MS, number
 from perdure.kernel.session.records import SessionWake, session_wake_partition
+from perdure.kernel.upkeep import hints_due
 from perdure.kernel.view import Decision, Range, Reads, View
 
 
@@ -28,9 +28,9 @@ class SessionWakes:
         return session_wake_partition(self.shard)
 
     def _range(self) -> Range[SessionWake]:
-        last = f"{number(self.through // MINUTE_MS + 1)}/"
-        first = f"{self.beyond}/" if self.beyond else ""
-        return Range(self.stream, first, last, SessionWake, limit=self.limit)
+        return hints_due(
+            self.stream, SessionWake, self.through, beyond=self.beyond, limit=self.limit
+        )
 
     def reads(self) -> Reads:
         return Reads(ranges=(self._range(),))

@@ -147,9 +147,7 @@ class Journal:
             )
         await self._take_in(frames)
 
-    async def append(
-        self, facts: Sequence[Fact], *, is_close_out: bool = False, lets_go: bool = False
-    ) -> bool:
+    async def append(self, facts: Sequence[Fact], *, is_close_out: bool = False) -> bool:
         """Add facts, unless others have written what was not folded: then fold that instead.
 
         Return whether the facts are durable. An append without an answer is asked for again,
@@ -164,7 +162,7 @@ class Journal:
             self._place.seq,
             spelled,
             self.means.new_token(),
-            0 if lets_go else self._lease_ms,
+            self._lease_ms,
             is_close_out,
         ).checked()
         reply = await self._answered(request)
