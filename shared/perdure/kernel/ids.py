@@ -37,6 +37,10 @@ CallKey = NewType("CallKey", str)
 Lineage = NewType("Lineage", str)
 """Identity of a journal's history: 22 characters drawn when it begins."""
 
+DocumentStoreId = NewType("DocumentStoreId", str)
+DocumentId = NewType("DocumentId", int)
+"""One life of a document; the same number space as every id that its store gives."""
+
 Instant = NewType("Instant", int)
 """Milliseconds since 1970, as the wiring's clock said."""
 

@@ -1,0 +1,1 @@
+"""Document stores: documents, tables and jobs that share one order of commits."""

@@ -1,0 +1,284 @@
+"""A commit to a document store: staged writes, all of them or none, as one entry of its log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from perdure.kernel.documents.errors import (
+    LogTrimmed,
+    OwnerHeld,
+    StoreDiverged,
+    TableMigrating,
+)
+from perdure.kernel.documents.places import DocumentStoreRef
+from perdure.kernel.documents.records import (
+    HeldOwner,
+    Logged,
+    StoreHead,
+    logged_key,
+    store_head_key,
+)
+from perdure.kernel.documents.step import StagedWrite, Step
+from perdure.kernel.documents.writes import (
+    ChangeDocument,
+    CopyDocument,
+    CreateDocument,
+    RetireDocument,
+    begin_lives,
+)
+from perdure.kernel.errors import NotFound, StaleWriter
+from perdure.kernel.ids import Epoch, Holder, Instant, Partition, Seq, Token
+from perdure.kernel.view import Decision, Reads, View
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentsRequest:
+    """Base of the requests that the head of one document store orders."""
+
+    ref: DocumentStoreRef
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return self.ref.partition
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerGrip:
+    """An owner's documents and tables in the hand of one process."""
+
+    owner: str
+    epoch: Epoch
+    holder: Holder
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A commit that happened."""
+
+    seq: Seq
+    next_id: int
+    ids: tuple[int, ...] = ()
+    """Ids that its creations have, in the order they were staged."""
+
+    replayed: bool = False
+    """It had happened before it was asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitWrites(DocumentsRequest):
+    """Apply staged writes as the next commit.
+
+    ``seen`` is the last commit its writer knows, if it tells: the attempt is then looked for among
+    those behind it before it is taken for new. ``next_id`` is the least that may be given from now
+    on. ``grip`` is needed for an owner that somebody holds. ``schema`` is what its tables were
+    prepared at.
+    Raises: NotFound, OwnerHeld, StaleWriter, TableMigrating, StoreDiverged, LogTrimmed, and what
+    the writes raise.
+    """
+
+    staged: tuple[StagedWrite, ...]
+    attempt: Token
+    seen: Seq | None = None
+    next_id: int = 0
+    grip: OwnerGrip | None = None
+    schema: int | None = None
+    lease_ms: int = 0
+    """How much longer the grip shall last, from now; 0 leaves it as it is."""
+
+    def reads(self) -> Reads:
+        head = Reads(keys=(store_head_key(self.stream),))
+        return Reads.union(head, *(each.reads(self.stream) for each in self.staged))
+
+    def decide(self, view: View, now: Instant) -> Decision[Committed]:
+        head = existing_head(view, self.ref)
+        known = self._happened(view, head)
+        if known is not None:
+            return Decision(known)
+        check_grip(head, self.grip)
+        if self.schema is not None and self.schema != head.schema:
+            raise TableMigrating(
+                expected=f"tables as they were prepared, at change {self.schema}",
+                found=f"change {head.schema}: open the store again",
+            )
+        step = Step(view, head, max(head.next_id, self.next_id))
+        for each in self.staged:
+            step.raise_to(each.names_id)
+        for each in in_order(self.staged):
+            each.apply(step)
+        begin_lives(step)
+        check_owners(head, step.owners, self.grip, now)
+        if self.lease_ms and self.grip is not None:
+            head = renewed(head, self.grip, Instant(now + self.lease_ms))
+        after, entry = logged(head, step, self.attempt, now)
+        reply = Committed(after.seq, after.next_id, tuple(step.created))
+        return Decision(reply, (*step.writes(), entry, after))
+
+    def _happened(self, view: View, head: StoreHead) -> Committed | None:
+        """Return this very attempt if it is among the commits that its writer has not seen."""
+        if self.seen is None:
+            return None
+        if self.seen + 1 < head.log_from:
+            raise LogTrimmed(
+                expected=f"the log from commit {self.seen + 1} on, to know what has happened",
+                found=f"one that begins at {head.log_from}",
+            )
+        keys = [logged_key(self.stream, Seq(seq)) for seq in range(self.seen + 1, head.seq + 1)]
+        view.require(peeks=keys)
+        for key in keys:
+            entry = view.peek(key)
+            if entry is not None and entry.attempt == self.attempt:
+                ids = [each["id"] for each in entry.told() if each["w"] == "document.create"]
+                return Committed(entry.seq, entry.next_id, tuple(ids), replayed=True)
+        return None
+
+
+def in_order(staged: Sequence[StagedWrite]) -> list[StagedWrite]:
+    """Return writes in the order they are applied.
+
+    Rows as they were staged; then documents that were there, content before retirement: that frees
+    the addresses which creations take, each with its own retirement behind it.
+    """
+    rows: list[StagedWrite] = []
+    changes: list[StagedWrite] = []
+    retirements: list[RetireDocument] = []
+    creations: list[StagedWrite] = []
+    created = {each.id for each in staged if isinstance(each, CreateDocument | CopyDocument)}
+    fresh = [each for each in staged if isinstance(each, RetireDocument) and each.id in created]
+    for each in staged:
+        match each:
+            case ChangeDocument() if each.id not in created:
+                changes.append(each)
+            case RetireDocument():
+                if each.id not in created:
+                    retirements.append(each)
+            case CreateDocument() | CopyDocument() | ChangeDocument():
+                creations.append(each)
+                creations += [ended for ended in fresh if ended.id == each.id]
+            case _:
+                rows.append(each)
+    return [*rows, *changes, *retirements, *creations]
+
+
+def existing_head(view: View, ref: DocumentStoreRef) -> StoreHead:
+    """Return the head of a store that may be written, and condition the commit on it.
+
+    Raises: NotFound; StoreDiverged for a replica that was told what does not fit.
+    """
+    head = view.get(store_head_key(ref.partition))
+    if head is None:
+        raise no_store(ref)
+    if head.diverged is not None:
+        raise StoreDiverged(
+            expected=f"document store {ref.store!r} as its source is", found=head.diverged
+        )
+    return head
+
+
+def no_store(ref: DocumentStoreRef) -> NotFound:
+    """Return the refusal of a store that is not there."""
+    return NotFound(
+        expected="a document store that exists", found=f"no document store {ref.store!r}"
+    )
+
+
+def check_grip(head: StoreHead, grip: OwnerGrip | None) -> None:
+    """Refuse a writer whose owner was taken by another. Raises StaleWriter."""
+    if grip is None:
+        return
+    held = next((each for each in head.held if each.owner == grip.owner), None)
+    if held is None or (held.epoch, held.holder) != (grip.epoch, grip.holder):
+        found = "released" if held is None else f"epoch {held.epoch}"
+        raise StaleWriter(expected=f"epoch {grip.epoch} on owner {grip.owner!r}", found=found)
+
+
+def check_owners(
+    head: StoreHead, owners: Iterable[str], grip: OwnerGrip | None, now: Instant
+) -> None:
+    """Refuse to write what another has in hand. Raises OwnerHeld."""
+    for owner in sorted(owners):
+        held = head.held_by(owner, now)
+        if held is not None and (grip is None or grip.owner != owner):
+            raise OwnerHeld(
+                expected=f"owner {owner!r} to be in nobody else's hand",
+                found=f"epoch {held.epoch}, for {held.until - now} ms more",
+            )
+
+
+def renewed(head: StoreHead, grip: OwnerGrip, until: Instant) -> StoreHead:
+    """Let a grip last until then, if that is longer."""
+    held = tuple(
+        replace(each, until=max(until, each.until)) if each.owner == grip.owner else each
+        for each in head.held
+    )
+    return replace(head, held=held)
+
+
+def logged(head: StoreHead, step: Step, attempt: Token, now: Instant) -> tuple[StoreHead, Logged]:
+    """Return the head and the log entry that a step leads to."""
+    entry = Logged(
+        partition=head.partition,
+        seq=step.seq,
+        at=now,
+        attempt=attempt,
+        next_id=step.next_id,
+        previous=head.digest,
+        writes=step.told,
+    )
+    after = replace(
+        head, seq=step.seq, digest=entry.digest, next_id=step.next_id, schema=step.schema
+    )
+    return after, entry
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOwner(DocumentsRequest):
+    """Take an owner's documents and tables in hand, if nobody has them whose lease runs.
+
+    The same holder keeps its epoch. Raises: OwnerHeld, NotFound, StoreDiverged.
+    """
+
+    owner: str
+    holder: Holder
+    lease_ms: int
+
+    def reads(self) -> Reads:
+        return Reads(keys=(store_head_key(self.stream),))
+
+    def decide(self, view: View, now: Instant) -> Decision[tuple[OwnerGrip, StoreHead]]:
+        head = existing_head(view, self.ref)
+        held = head.held_by(self.owner, now)
+        until = Instant(now + self.lease_ms)
+        if held is not None and held.holder != self.holder:
+            raise OwnerHeld(
+                expected=f"owner {self.owner!r} to be in nobody's hand",
+                found=f"epoch {held.epoch}, for {held.until - now} ms more",
+            )
+        epoch = Epoch(head.epoch + 1) if held is None else held.epoch
+        mine = HeldOwner(owner=self.owner, epoch=epoch, holder=self.holder, until=until)
+        rest = tuple(each for each in head.held if each.owner != self.owner and now < each.until)
+        after = replace(head, epoch=max(head.epoch, epoch), held=(*rest, mine))
+        return Decision((OwnerGrip(self.owner, epoch, self.holder), after), (after,))
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseOwner(DocumentsRequest):
+    """Let go of an owner; nothing if another has it by now."""
+
+    grip: OwnerGrip
+
+    def reads(self) -> Reads:
+        return Reads(keys=(store_head_key(self.stream),))
+
+    def decide(self, view: View, now: Instant) -> Decision[None]:
+        head = view.get(store_head_key(self.stream))
+        if head is None:
+            raise no_store(self.ref)
+        mine = (self.grip.owner, self.grip.epoch, self.grip.holder)
+        rest = tuple(each for each in head.held if (each.owner, each.epoch, each.holder) != mine)
+        if rest == head.held:
+            return Decision(None)
+        return Decision(None, (replace(head, held=rest),))

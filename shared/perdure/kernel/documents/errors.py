@@ -1,0 +1,145 @@
+"""Errors of document stores. Each has a stable ``code``, as those of :mod:`perdure.kernel.errors`.
+
+Refused
+├── Invalid
+│   ├── InvalidCursor        a cursor is none that a scan here has given out
+│   ├── StaleCursor          a cursor is of another history of the store than the present one
+│   ├── OtherOrder           a cursor continues a scan in the other order
+│   ├── InvalidDelta         operations of a delta are not spelled as they must be
+│   ├── InvalidExport        an export is not what its own parts say
+│   │   ├── LifetimesOverlap     two documents of it would live at one address at once
+│   │   ├── CountsDiffer         it holds more or less than it says at its end
+│   │   └── DigestDiffers        its bytes are others than those that were written
+│   └── IdsExhausted         there is no id left to give
+├── UnknownConversation  no conversation has that id
+├── UnknownDocument      no document has that id
+├── UnknownJob           no job has that id, or the application declares none of that name
+├── HistoryNotKept       the document keeps no content of the past
+├── IdTaken              the id belongs to something else already
+├── WrittenTwice         one commit writes the same thing twice
+├── AddressTaken         a living document has that address
+├── DocumentRetired      the document has ended
+├── NeedsBase            the change is a delta where only a base can stand
+├── DeltaDoesNotApply    the delta does not fit what the document says
+├── RevisionDiffers      the document has changed since the caller read it
+├── CopyRefused          the source of a copy cannot be copied so
+├── RowExists            the table has a row under that key
+├── RowAbsent            the table has no row under that key
+├── UnknownTable         the store has no table of that name and version
+├── TableMigrating       the table is on its way to another version
+├── NewerTable           the table was written by a newer version of its owner
+├── NameBound            somebody in this process has that table or namespace in hand
+├── OwnerHeld            another process has that owner's documents and tables in hand
+├── StillBound           somebody has a part of the store in hand that must be free
+├── StoreFailed          a commit had no answer: open the store again
+├── StoreClosed          the store was closed
+├── StoreDiverged        the replica is not what its source was
+├── LogTrimmed           the entries asked for have left the log
+└── NotAFollower         the commits do not follow the last one of the replica
+"""
+
+from __future__ import annotations
+
+from perdure.kernel.errors import Invalid, Refused
+
+
+class InvalidCursor(Invalid): ...
+
+
+class StaleCursor(Invalid): ...
+
+
+class OtherOrder(Invalid): ...
+
+
+class InvalidDelta(Invalid): ...
+
+
+class InvalidExport(Invalid): ...
+
+
+class LifetimesOverlap(InvalidExport): ...
+
+
+class CountsDiffer(InvalidExport): ...
+
+
+class DigestDiffers(InvalidExport): ...
+
+
+class IdsExhausted(Invalid): ...
+
+
+class UnknownConversation(Refused): ...
+
+
+class UnknownDocument(Refused): ...
+
+
+class UnknownJob(Refused): ...
+
+
+class HistoryNotKept(Refused): ...
+
+
+class IdTaken(Refused): ...
+
+
+class WrittenTwice(Refused): ...
+
+
+class AddressTaken(Refused): ...
+
+
+class DocumentRetired(Refused): ...
+
+
+class NeedsBase(Refused): ...
+
+
+class DeltaDoesNotApply(Refused): ...
+
+
+class RevisionDiffers(Refused): ...
+
+
+class CopyRefused(Refused): ...
+
+
+class RowExists(Refused): ...
+
+
+class RowAbsent(Refused): ...
+
+
+class UnknownTable(Refused): ...
+
+
+class TableMigrating(Refused): ...
+
+
+class NewerTable(Refused): ...
+
+
+class NameBound(Refused): ...
+
+
+class OwnerHeld(Refused): ...
+
+
+class StillBound(Refused): ...
+
+
+class StoreFailed(Refused): ...
+
+
+class StoreClosed(Refused): ...
+
+
+class StoreDiverged(Refused): ...
+
+
+class LogTrimmed(Refused): ...
+
+
+class NotAFollower(Refused): ...

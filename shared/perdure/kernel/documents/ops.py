@@ -1,0 +1,191 @@
+"""Operations of a delta: small edits of a JSON value, as the chord delta format spells them.
+
+``["r", value]`` replaces all; ``["s", path, value]`` sets; ``["d", path]`` deletes; ``["a", path,
+text]`` appends to a text; ``["t", path, count]`` takes ``count`` UTF-16 units from the front of a
+text; ``["p", path, index, remove, items]`` splices a list; ``["m", path, order]`` reorders a list.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from perdure.kernel.documents.errors import DeltaDoesNotApply, InvalidDelta
+from perdure.kernel.shown import shown
+
+UNSAFE_SEGMENTS: Final = frozenset({"__proto__", "constructor", "prototype"})
+"""Names that reach behind an object in the language of the format's first readers."""
+
+_ARITIES: Final = {"r": 2, "s": 3, "d": 2, "a": 3, "t": 3, "p": 5, "m": 3}
+
+
+def check_ops(ops: Any) -> None:
+    """Refuse operations that no value could take. Raises InvalidDelta."""
+    if not isinstance(ops, list):
+        raise _malformed("a list of operations", ops)
+    for op in ops:
+        if not isinstance(op, list) or not op or op[0] not in _ARITIES:
+            raise _malformed("an operation of 'r', 's', 'd', 'a', 't', 'p' or 'm'", op)
+        if len(op) != _ARITIES[op[0]]:
+            raise _malformed(f"{_ARITIES[op[0]]} parts in {op[0]!r}", op)
+        if op[0] != "r":
+            _check_path(op[1], may_be_root=op[0] in ("p", "m"))
+        if op[0] in _CHECKS:
+            _CHECKS[op[0]](op)
+
+
+def applied(value: Any, batches: Iterable[Sequence[Any]]) -> Any:
+    """Return ``value`` after batches of checked operations; ``value`` itself is not changed.
+
+    Raises: DeltaDoesNotApply.
+    """
+    root = copy.deepcopy(value)
+    for ops in batches:
+        for op in ops:
+            try:
+                root = _apply(root, op)
+            except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
+                raise DeltaDoesNotApply(
+                    expected=f"a value that takes {shown(op)}", found=str(error)
+                ) from error
+    return root
+
+
+def _apply(root: Any, op: Sequence[Any]) -> Any:
+    kind = op[0]
+    if kind == "r":
+        return copy.deepcopy(op[1])
+    path = op[1]
+    if kind in ("p", "m"):
+        items = _list_at(root, path)
+        if kind == "p":
+            items[op[2] : op[2] + op[3]] = copy.deepcopy(op[4])
+        else:
+            if len(items) != len(op[2]):
+                raise ValueError(f"a list of {len(items)}")
+            items[:] = [items[source] for source in op[2]]
+        return root
+    parent, last = _resolved(root, path[:-1]), path[-1]
+    if isinstance(parent, list):
+        _check_index(parent, last, may_append=kind == "s")
+    elif not isinstance(parent, dict) or not isinstance(last, str):
+        raise TypeError(f"no {last!r} in {type(parent).__name__}")
+    _EDITS[kind](parent, last, op)
+    return root
+
+
+def _set(parent: Any, last: Any, op: Sequence[Any]) -> None:
+    value = copy.deepcopy(op[2])
+    if isinstance(parent, list) and last == len(parent):
+        parent.append(value)
+    else:
+        parent[last] = value
+
+
+def _delete(parent: Any, last: Any, _op: Sequence[Any]) -> None:
+    if isinstance(parent, list):
+        del parent[last]
+    else:
+        parent.pop(last, None)
+
+
+def _append(parent: Any, last: Any, op: Sequence[Any]) -> None:
+    parent[last] = _text(parent[last]) + op[2]
+
+
+def _cut(parent: Any, last: Any, op: Sequence[Any]) -> None:
+    parent[last] = without_front(_text(parent[last]), op[2])
+
+
+_EDITS: Final[dict[str, Callable[[Any, Any, Sequence[Any]], None]]] = {
+    "s": _set,
+    "d": _delete,
+    "a": _append,
+    "t": _cut,
+}
+
+
+def without_front(text: str, units: int) -> str:
+    """Return ``text`` without its first UTF-16 units; half of a pair leaves the other half."""
+    if text.isascii():
+        return text[units:]
+    encoded = text.encode("utf-16-le", "surrogatepass")
+    return encoded[2 * units :].decode("utf-16-le", "surrogatepass")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{type(value).__name__} where a text must be")
+    return value
+
+
+def _resolved(root: Any, path: Sequence[Any]) -> Any:
+    value = root
+    for segment in path:
+        if isinstance(value, list):
+            _check_index(value, segment)
+        elif not isinstance(value, dict):
+            raise TypeError(f"no {segment!r} in {type(value).__name__}")
+        value = value[segment]
+    return value
+
+
+def _list_at(root: Any, path: Sequence[Any]) -> list[Any]:
+    found = _resolved(root, path)
+    if not isinstance(found, list):
+        raise TypeError(f"{type(found).__name__} where a list must be")
+    return found
+
+
+def _check_index(items: list[Any], index: Any, *, may_append: bool = False) -> None:
+    if not isinstance(index, int) or index >= len(items) + may_append:
+        raise IndexError(f"no place {index!r} in a list of {len(items)}")
+
+
+def _check_path(path: Any, *, may_be_root: bool) -> None:
+    if not isinstance(path, list) or not (path or may_be_root):
+        raise _malformed("a path", path)
+    for segment in path:
+        named = isinstance(segment, str) and segment not in UNSAFE_SEGMENTS
+        if not (named or _is_count(segment)):
+            raise _malformed("a path of names and places", path)
+
+
+def _check_text(op: list[Any]) -> None:
+    if not isinstance(op[2], str):
+        raise _malformed("a text to append", op)
+
+
+def _check_count(op: list[Any]) -> None:
+    if not _is_count(op[2]):
+        raise _malformed("a count of UTF-16 units", op)
+
+
+def _check_splice(op: list[Any]) -> None:
+    if not (_is_count(op[2]) and _is_count(op[3]) and isinstance(op[4], list)):
+        raise _malformed("a place, a count and a list of items", op)
+
+
+def _check_order(op: list[Any]) -> None:
+    order = op[2]
+    if not isinstance(order, list) or not all(map(_is_count, order)):
+        raise _malformed("a list of places", op)
+    if sorted(order) != list(range(len(order))):
+        raise _malformed("each place once", op)
+
+
+_CHECKS: Final[dict[str, Callable[[list[Any]], None]]] = {
+    "a": _check_text,
+    "t": _check_count,
+    "p": _check_splice,
+    "m": _check_order,
+}
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _malformed(expected: str, found: Any) -> InvalidDelta:
+    return InvalidDelta(expected=expected, found=shown(found))

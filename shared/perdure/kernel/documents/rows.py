@@ -1,0 +1,236 @@
+"""Writes of rows: insert, put, update, delete, one by one or by what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from perdure.kernel.canonical import canonical
+from perdure.kernel.documents import places
+from perdure.kernel.documents.errors import CountsDiffer, RowAbsent, RowExists
+from perdure.kernel.documents.places import Part
+from perdure.kernel.documents.records import IndexRow, Row, row_key
+from perdure.kernel.documents.step import Step
+from perdure.kernel.documents.tables import Table
+from perdure.kernel.errors import InvalidValue, TooLarge
+from perdure.kernel.ids import Partition
+from perdure.kernel.places import after
+from perdure.kernel.shown import shown
+from perdure.kernel.view import Range, Reads
+
+WHERE_ROWS_MAX: Final = 24
+"""Rows that one write by condition may touch. Source: COMMIT_ACTIONS_MAX, with three index rows
+each."""
+
+WHERE_SCAN_MAX: Final = 1_000
+"""Rows that one write by condition looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RowWrite:
+    table: Table
+
+    @property
+    def owner(self) -> str:
+        return self.table.owner
+
+    @property
+    def names_id(self) -> int:
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class InsertRow(_RowWrite):
+    """Write a row under a key that is free. ``stamps`` are columns that take the commit's seq."""
+
+    row: Mapping[str, Any]
+    stamps: tuple[str, ...] = ()
+
+    def reads(self, store: Partition) -> Reads:
+        key = row_key(store, self.table.full_name, self.table.key_of(self.row))
+        return Reads(keys=(key,), absent=frozenset((key,)))
+
+    def apply(self, step: Step) -> None:
+        row = stamped(self.table, self.row, self.stamps, step)
+        key = self.table.key_of(row)
+        if step.read(row_key(step.store, self.table.full_name, key)) is not None:
+            raise RowExists(expected=f"no row {shown(key)} in {self.table.full_name}", found="one")
+        write_row(step, self.table, None, row)
+        step.tell("row.insert", {"table": self.table.full_name, "row": row})
+
+
+@dataclass(frozen=True, slots=True)
+class PutRow(_RowWrite):
+    """Write a row, whether or not there is one under its key."""
+
+    row: Mapping[str, Any]
+    stamps: tuple[str, ...] = ()
+
+    def reads(self, store: Partition) -> Reads:
+        return Reads(peeks=(row_key(store, self.table.full_name, self.table.key_of(self.row)),))
+
+    def apply(self, step: Step) -> None:
+        row = stamped(self.table, self.row, self.stamps, step)
+        key = self.table.key_of(row)
+        before = step.read(row_key(step.store, self.table.full_name, key))
+        write_row(step, self.table, before, row)
+        step.tell("row.put", {"table": self.table.full_name, "row": row})
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRow(_RowWrite):
+    """Change columns of a row that is there; its key stays."""
+
+    row_key: tuple[Part, ...]
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    def reads(self, store: Partition) -> Reads:
+        return Reads(peeks=(row_key(store, self.table.full_name, self.row_key),))
+
+    def apply(self, step: Step) -> None:
+        before = existing_row(step, self.table, self.row_key)
+        changed = _changed(self.table, before, self.changes)
+        write_row(step, self.table, before, changed)
+        told = {"table": self.table.full_name, "key": self.row_key, "changes": self.changes}
+        step.tell("row.update", told)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRow(_RowWrite):
+    """Take away a row that is there."""
+
+    row_key: tuple[Part, ...]
+
+    def reads(self, store: Partition) -> Reads:
+        return Reads(peeks=(row_key(store, self.table.full_name, self.row_key),))
+
+    def apply(self, step: Step) -> None:
+        before = existing_row(step, self.table, self.row_key)
+        write_row(step, self.table, before, None)
+        step.tell("row.delete", {"table": self.table.full_name, "key": self.row_key})
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateWhere(_RowWrite):
+    """Change columns of every row whose columns hold the values of ``where``.
+
+    ``count`` is how many those must be, if that is known. Raises CountsDiffer; TooLarge for more
+    than WHERE_ROWS_MAX. It sees the rows as they were before its commit.
+    """
+
+    where: Mapping[str, Any]
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    count: int | None = None
+
+    def reads(self, store: Partition) -> Reads:
+        return Reads(ranges=(_all_rows(store, self.table),))
+
+    def apply(self, step: Step) -> None:
+        rows = _matching(step, self.table, self.where, self.count)
+        for each in rows:
+            write_row(step, self.table, each, _changed(self.table, each, self.changes))
+        told = {"table": self.table.full_name, "where": self.where, "changes": self.changes}
+        step.tell("rows.update", {**told, "count": len(rows)})
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteWhere(_RowWrite):
+    """Take away every row whose columns hold the values of ``where``; see :class:`UpdateWhere`."""
+
+    where: Mapping[str, Any]
+    count: int | None = None
+
+    def reads(self, store: Partition) -> Reads:
+        return Reads(ranges=(_all_rows(store, self.table),))
+
+    def apply(self, step: Step) -> None:
+        rows = _matching(step, self.table, self.where, self.count)
+        for each in rows:
+            write_row(step, self.table, each, None)
+        told = {"table": self.table.full_name, "where": self.where, "count": len(rows)}
+        step.tell("rows.delete", told)
+
+
+RowWrite = InsertRow | PutRow | UpdateRow | DeleteRow | UpdateWhere | DeleteWhere
+
+
+def stamped(
+    table: Table, row: Mapping[str, Any], stamps: tuple[str, ...], step: Step
+) -> dict[str, Any]:
+    """Return a row with the values that only the step knows, held to its table."""
+    whole = {**row, **dict.fromkeys(stamps, step.seq)} if stamps else dict(row)
+    table.check_row(whole)
+    return whole
+
+
+def existing_row(step: Step, table: Table, key: tuple[Part, ...]) -> Row:
+    """Return the row under a key. Raises RowAbsent."""
+    found = step.read(row_key(step.store, table.full_name, key))
+    if found is None:
+        raise RowAbsent(expected=f"a row {shown(key)} in {table.full_name}", found="none")
+    return found
+
+
+def write_row(step: Step, table: Table, before: Row | None, row: dict[str, Any] | None) -> None:
+    """Write a row with its place in every index, or take both away."""
+    stood = set() if before is None else set(table.index_sorts(before.value))
+    stands = set() if row is None else set(table.index_sorts(row))
+    for sort in sorted(stood - stands):
+        key = IndexRow(partition=step.store, sort=sort, row_key=()).key
+        step.read(key)
+        step.remove(key)
+    if row is None:
+        assert before is not None, "a row that is taken away was there"
+        step.remove(before.key)
+    else:
+        key_values = table.key_of(row)
+        step.put(
+            Row(
+                partition=step.store,
+                table=table.full_name,
+                version=table.version,
+                row_key=key_values,
+                value=row,
+            )
+        )
+        for sort in sorted(stands - stood):
+            step.put(IndexRow(partition=step.store, sort=sort, row_key=key_values))
+    step.owners.add(table.owner)
+
+
+def _changed(table: Table, before: Row, changes: Mapping[str, Any]) -> dict[str, Any]:
+    changed = {**before.value, **changes}
+    table.check_row(changed)
+    if table.key_of(changed) != before.row_key:
+        raise InvalidValue(
+            expected=f"the key {shown(before.row_key)} to stay", found=shown(table.key_of(changed))
+        )
+    return changed
+
+
+def _all_rows(store: Partition, table: Table) -> Range[Row]:
+    prefix = places.rows_prefix(table.full_name)
+    return Range(store, prefix, after(prefix), Row, limit=WHERE_SCAN_MAX + 1)
+
+
+def _matching(step: Step, table: Table, where: Mapping[str, Any], count: int | None) -> list[Row]:
+    found = step.find(_all_rows(step.store, table))
+    if len(found) > WHERE_SCAN_MAX:
+        raise TooLarge(
+            expected=f"a table of at most {WHERE_SCAN_MAX} rows to write by condition",
+            found="more",
+        )
+    rows = [each for each in found if _fits(each.value, where)]
+    if len(rows) > WHERE_ROWS_MAX:
+        raise TooLarge(
+            expected=f"at most {WHERE_ROWS_MAX} rows in one write by condition",
+            found=str(len(rows)),
+        )
+    if count is not None and len(rows) != count:
+        raise CountsDiffer(expected=f"{count} rows in {table.full_name}", found=str(len(rows)))
+    return rows
+
+
+def _fits(value: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
+    return all(canonical(value.get(name)) == canonical(each) for name, each in where.items())

@@ -1,0 +1,134 @@
+"""The step of a commit: what is read and written before it, seen as one growing whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar
+
+from perdure.kernel.canonical import canonical
+from perdure.kernel.documents import places
+from perdure.kernel.documents.errors import IdsExhausted
+from perdure.kernel.documents.records import StoreHead
+from perdure.kernel.ids import Partition, Seq
+from perdure.kernel.record import Record
+from perdure.kernel.view import Key, Range, Reads, Removed, View, Write
+
+R = TypeVar("R", bound=Record)
+
+
+class StagedWrite(Protocol):
+    """Something that a commit does. Pure data: the same step gives the same writes."""
+
+    @property
+    def owner(self) -> str | None:
+        """Whose documents or rows it writes, if it says so by itself."""
+        ...
+
+    @property
+    def names_id(self) -> int:
+        """The id that it takes by name, or 0."""
+        ...
+
+    def reads(self, store: Partition) -> Reads:
+        """What it is sure to look at; what it creates is among ``absent``."""
+        ...
+
+    def apply(self, step: Step) -> None:
+        """Do it on ``step``. Raises Refused, Missing."""
+        ...
+
+
+class Step:
+    """One commit while it is decided.
+
+    Reading sees what the commit has written so far. Nothing but the head conditions it: every
+    commit writes the head, so what was read with it still stands if the head does.
+    """
+
+    def __init__(self, view: View, head: StoreHead, next_id: int) -> None:
+        self.view = view
+        """The store as it was before this commit."""
+        self._written: dict[Key[Any], Record | None] = {}
+        self._log: list[bytes] = []
+        self.store = head.partition
+        self.seq = Seq(head.seq + 1)
+        self.next_id = next_id
+        self.schema = head.schema
+        self.created: list[int] = []
+        """Ids of documents that were created, in order."""
+        self.owners: set[str] = set()
+        """Whose documents and rows were written."""
+
+    def read(self, key: Key[R]) -> R | None:
+        """Return a record as it is after what was written so far. Raises Missing."""
+        if key in self._written:
+            return self._written[key]  # type: ignore[return-value]  # written as key.of
+        return self.view.peek(key)
+
+    def find(self, wanted: Range[R]) -> list[R]:
+        """Return the records of a range as the store has them, without this commit's. Raises Missing."""
+        return self.view.find(wanted)
+
+    def require(self, *keys: Key[Any]) -> None:
+        """Ask for all of these at once. Raises Missing."""
+        self.view.require(peeks=[key for key in keys if key not in self._written])
+
+    def written(self, key: Key[R]) -> R | None:
+        """Return what this commit has written at a key."""
+        return self._written.get(key)  # type: ignore[return-value]  # written as key.of
+
+    def put(self, record: Record) -> None:
+        self._written[record.key] = record
+
+    def remove(self, key: Key[Any]) -> None:
+        """Leave no record at a key that was read before, or written by this commit."""
+        self._written[key] = None
+
+    def take_back(self, key: Key[Any]) -> None:
+        """Write nothing at a key of this commit's own that holds nothing yet."""
+        self._written.pop(key, None)
+
+    def mint(self) -> int:
+        """Give the next id. Raises IdsExhausted."""
+        if self.next_id >= places.SAFE_INTEGER_MAX:
+            raise exhausted()
+        self.next_id += 1
+        return self.next_id - 1
+
+    def raise_to(self, id: int) -> None:
+        """Let no id up to ``id`` be given any more."""
+        self.next_id = raised(self.next_id, id)
+
+    def tell(self, kind: str, told: Mapping[str, Any], content: bytes | None = None) -> None:
+        """Put a write into the log as it was applied; ``content`` is spelled already."""
+        fields = canonical({"w": kind, **told})
+        if content is not None:
+            fields = b'{"content":%s,%s' % (content, fields[1:])
+        self._log.append(fields)
+
+    @property
+    def told(self) -> bytes:
+        """The writes of the commit as its log entry holds them."""
+        return b"[%s]" % b",".join(self._log)
+
+    def writes(self) -> tuple[Write, ...]:
+        """Return what the commit writes beside head and log: what was there and is not is removed."""
+        found: list[Write] = []
+        for key, record in self._written.items():
+            if record is not None:
+                found.append(record)
+            elif self.view.peek(key) is not None:
+                found.append(Removed(key))
+        return tuple(found)
+
+
+def raised(next_id: int, id: int) -> int:
+    """Return the next id to be given after ``id`` was taken: it saturates."""
+    return max(next_id, min(id + 1, places.SAFE_INTEGER_MAX))
+
+
+def exhausted() -> IdsExhausted:
+    """Return the refusal of an id where none is left. "ID space is exhausted" is its tale."""
+    return IdsExhausted(
+        expected=f"an id below {places.SAFE_INTEGER_MAX}", found="ID space is exhausted"
+    )

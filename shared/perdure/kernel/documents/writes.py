@@ -1,0 +1,376 @@
+"""Writes of documents: create, copy, change, retire."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from perdure.kernel.canonical import canonical
+from perdure.kernel.documents import places
+from perdure.kernel.documents.content import Content, base, check_history, current, past
+from perdure.kernel.documents.errors import (
+    AddressTaken,
+    CopyRefused,
+    DocumentRetired,
+    HistoryNotKept,
+    IdTaken,
+    NeedsBase,
+    RevisionDiffers,
+    UnknownDocument,
+)
+from perdure.kernel.documents.ops import applied
+from perdure.kernel.documents.places import Address
+from perdure.kernel.documents.records import (
+    HISTORIES,
+    Document,
+    History,
+    Life,
+    Revision,
+    Scoped,
+    document_key,
+)
+from perdure.kernel.documents.step import Step
+from perdure.kernel.errors import InvalidValue, TooLarge
+from perdure.kernel.ids import DocumentId, Partition, Seq
+from perdure.kernel.places import after, number
+from perdure.kernel.shown import shown
+from perdure.kernel.view import Key, Range, Reads
+
+META_BYTES_MAX: Final = 4_096
+NAME_BYTES_MAX: Final = 1_024
+"""Bytes of each part of an address, spelled in JSON."""
+
+DROPPED_MAX: Final = 40
+"""Superseded contents that one commit drops; the rest goes with the next. Source:
+COMMIT_ACTIONS_MAX."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateDocument:
+    """Let a document live at an address, with its first base.
+
+    Without ``id`` it takes the store's next one. ``retired`` ends it in the same commit.
+    """
+
+    address: Address
+    history: History
+    content: Content
+    id: DocumentId | None = None
+    meta: Any = None
+
+    def checked(self) -> CreateDocument:
+        """Return self if a store can keep it. Raises InvalidValue, TooLarge."""
+        if self.history not in HISTORIES:
+            raise InvalidValue(
+                expected=f"a history of {', '.join(HISTORIES)}", found=shown(self.history)
+            )
+        if self.content.kind != "base":
+            raise NeedsBase(expected="a base as a document's first content", found="a delta")
+        check_address(self.address)
+        if self.id is not None:
+            check_id(self.id)
+        if len(canonical(self.meta)) > META_BYTES_MAX:
+            raise TooLarge(expected=f"meta of at most {META_BYTES_MAX} bytes", found="more")
+        return self
+
+    @property
+    def owner(self) -> str:
+        return self.address.owner
+
+    @property
+    def names_id(self) -> int:
+        return 0 if self.id is None else self.id
+
+    def reads(self, store: Partition) -> Reads:
+        lives = (lives_before(store, self.address),)
+        if self.id is None:
+            return Reads(ranges=lives)
+        return Reads(peeks=(document_key(store, self.id),), ranges=lives)
+
+    def apply(self, step: Step) -> None:
+        id = DocumentId(step.mint()) if self.id is None else self.id
+        if step.read(document_key(step.store, id)) is not None:
+            raise IdTaken(expected=f"a free id {id}", found=f"ID {id} already belongs to document")
+        step.raise_to(id)
+        step.created.append(id)
+        document = Document(
+            partition=step.store,
+            id=id,
+            owner=self.address.owner,
+            namespace=self.address.namespace,
+            kind=self.address.kind,
+            member=self.address.key,
+            history=self.history,
+            version=self.content.version,
+            revision=1,
+            base=step.seq,
+            last=step.seq,
+            meta=self.meta,
+            created_at=step.seq,
+        )
+        scope = places.scope_hash(self.address.owner, self.address.namespace)
+        step.put(document)
+        step.put(Scoped(partition=step.store, scope=scope, id=id))
+        step.put(_revision(step, id, self.content))
+        step.owners.add(self.address.owner)
+        told = {
+            "id": id,
+            "owner": self.address.owner,
+            "namespace": self.address.namespace,
+            "kind": self.address.kind,
+            "key": self.address.key,
+            "history": self.history,
+            "meta": self.meta,
+        }
+        step.tell("document.create", told, self.content.spelled)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyDocument:
+    """Let a document begin as another was before this commit, ``at`` a seq or as it is now."""
+
+    address: Address
+    history: History
+    source: DocumentId
+    at: Seq | None = None
+    id: DocumentId | None = None
+    meta: Any = None
+
+    @property
+    def owner(self) -> str:
+        return self.address.owner
+
+    @property
+    def names_id(self) -> int:
+        return 0 if self.id is None else self.id
+
+    def reads(self, store: Partition) -> Reads:
+        created = () if self.id is None else (document_key(store, self.id),)
+        peeks = (document_key(store, self.source), *created)
+        return Reads(peeks=peeks, ranges=(lives_before(store, self.address),))
+
+    def apply(self, step: Step) -> None:
+        source = step.read(document_key(step.store, self.source))
+        if source is not None and step.seq in (source.last, source.retired_at):
+            raise CopyRefused(
+                expected=f"document {self.source} as it was before the commit",
+                found=f"Fork source document {self.source} is changed in the copy batch",
+            )
+        if source is None or not source.is_alive(self.at):
+            raise CopyRefused(
+                expected=f"document {self.source} to be read",
+                found=f"Fork source document {self.source} cannot be read",
+            )
+        try:
+            check_history(source, self.at)
+        except HistoryNotKept as error:
+            raise CopyRefused(expected=error.expected, found=error.found) from error
+        same = (source.kind, source.member, source.history, source.meta)
+        if same != (self.address.kind, self.address.key, self.history, self.meta):
+            raise CopyRefused(
+                expected="kind, key, history and meta of the source",
+                found=f"Fork source document {self.source} does not match the copied record",
+            )
+        if self.at is None:
+            loaded = current(step.view, step.store, source)
+        else:
+            loaded = past(step.view, step.store, source, self.at)
+        content = base(loaded.version, loaded.value)
+        CreateDocument(self.address, self.history, content, self.id, self.meta).apply(step)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeDocument:
+    """Give a living document its next content.
+
+    ``revision`` is the one that the caller has read, if the change is conditioned on that. A delta
+    is applied to what is there before it is taken, unless its owner is ``trusted`` to have done so.
+    """
+
+    id: DocumentId
+    content: Content
+    revision: int | None = None
+    trusted: bool = False
+
+    @property
+    def owner(self) -> None:
+        return None
+
+    @property
+    def names_id(self) -> int:
+        return 0
+
+    def reads(self, store: Partition) -> Reads:
+        return Reads(keys=(document_key(store, self.id),))
+
+    def apply(self, step: Step) -> None:
+        document = living(step, self.id)
+        if self.revision is not None and self.revision != document.revision:
+            raise RevisionDiffers(
+                expected=f"revision {self.revision} of document {self.id}",
+                found=f"revision {document.revision}",
+            )
+        if document.last == step.seq:
+            raise twice(self.id)
+        changed = replace(
+            document,
+            version=self.content.version,
+            revision=document.revision + 1,
+            last=step.seq,
+        )
+        if self.content.kind == "delta":
+            self._check_delta(step, document)
+            changed = replace(changed, deltas=document.deltas + 1)
+        else:
+            changed = replace(changed, base=step.seq, deltas=0)
+            if document.history != "rewindable":
+                drop_contents(step, document)
+        step.put(changed)
+        step.put(_revision(step, self.id, self.content))
+        step.owners.add(document.owner)
+        step.tell("document.change", {"id": self.id}, self.content.spelled)
+
+    def _check_delta(self, step: Step, document: Document) -> None:
+        if document.version != self.content.version:
+            raise NeedsBase(
+                expected=f"a delta of version {document.version}",
+                found=f"Document {self.id} version transition requires a base",
+            )
+        if not self.trusted:
+            loaded = current(step.view, step.store, document)
+            applied(loaded.value, [self.content.told])
+
+
+@dataclass(frozen=True, slots=True)
+class RetireDocument:
+    """End a document. What its history keeps of it can be read at commits before."""
+
+    id: DocumentId
+    revision: int | None = None
+
+    @property
+    def owner(self) -> None:
+        return None
+
+    @property
+    def names_id(self) -> int:
+        return 0
+
+    def reads(self, store: Partition) -> Reads:
+        return Reads(keys=(document_key(store, self.id),))
+
+    def apply(self, step: Step) -> None:
+        document = living(step, self.id)
+        if self.revision is not None and self.revision != document.revision:
+            raise RevisionDiffers(
+                expected=f"revision {self.revision} of document {self.id}",
+                found=f"revision {document.revision}",
+            )
+        life = Life(
+            partition=step.store,
+            address=document.address.hash,
+            created_at=document.created_at,
+            id=document.id,
+        )
+        scope = places.scope_hash(document.owner, document.namespace)
+        scoped = Scoped(partition=step.store, scope=scope, id=document.id)
+        if document.history != "rewindable":
+            drop_contents(step, document)
+        if document.history == "none":
+            step.require(life.key, scoped.key)
+            for key in (life.key, scoped.key, document.key):
+                step.read(key)
+                step.remove(key)
+        else:
+            step.put(replace(document, retired_at=step.seq))
+        step.owners.add(document.owner)
+        step.tell("document.retire", {"id": self.id})
+
+
+DocumentWrite = CreateDocument | CopyDocument | ChangeDocument | RetireDocument
+
+
+def living(step: Step, id: DocumentId) -> Document:
+    """Return a document that lives. Raises UnknownDocument, DocumentRetired."""
+    document = step.read(document_key(step.store, id))
+    if document is None:
+        raise UnknownDocument(expected="a document that exists", found=f"Unknown document: {id}")
+    if document.retired_at is not None:
+        raise DocumentRetired(expected="a living document", found=f"Document {id} is retired")
+    return document
+
+
+def lives_before(store: Partition, address: Address, at: Seq | None = None) -> Range[Life]:
+    """Return where the last life lies that began at an address, by a commit or by now."""
+    prefix = places.lives_prefix(address.hash)
+    last = after(prefix) if at is None else prefix + number(at + 1)
+    return Range(store, prefix, last, Life, limit=1, descending=True)
+
+
+def begin_lives(step: Step) -> None:
+    """Let what the commit has created live at its addresses, one at each. Raises AddressTaken.
+
+    What it has also retired has an empty life, which is at no commit, and takes no address.
+    """
+    taken: dict[str, DocumentId] = {}
+    for id in step.created:
+        document = step.read(document_key(step.store, DocumentId(id)))
+        if document is None or document.retired_at is not None:
+            continue
+        address = document.address
+        for life in step.find(lives_before(step.store, address)):
+            before = step.read(document_key(step.store, life.id))
+            if before is not None and before.retired_at is None:
+                taken[address.hash] = life.id
+        if address.hash in taken:
+            raise AddressTaken(
+                expected=f"nothing alive at {shown(address.kind)} of {address.owner!r}",
+                found=f"Document address already has a current incarnation, {taken[address.hash]}",
+            )
+        taken[address.hash] = document.id
+        life = Life(partition=step.store, address=address.hash, created_at=step.seq, id=document.id)
+        step.put(life)
+
+
+def drop_contents(step: Step, document: Document) -> None:
+    """Drop what a document says no more: what one commit can hold, the rest with the next."""
+    prefix = places.revisions_prefix(document.id)
+    superseded = Range(step.store, prefix, after(prefix), Revision, limit=DROPPED_MAX)
+    for each in step.find(superseded):
+        step.remove(each.key)
+    step.take_back(revision_of(step, document.id))
+
+
+def revision_of(step: Step, id: DocumentId) -> Key[Revision]:
+    """Return where a content of this very commit lies."""
+    return Key(step.store, places.revision_sort(id, step.seq), Revision)
+
+
+def twice(id: DocumentId) -> NeedsBase:
+    """Return the refusal of a second content in one commit."""
+    return NeedsBase(
+        expected="one content of a document in one commit",
+        found=f"Document {id} has more than one content command",
+    )
+
+
+def check_address(address: Address) -> None:
+    """Refuse names that no store can keep. Raises TooLarge, InvalidValue."""
+    for name in (address.owner, address.namespace, address.kind, address.key or ""):
+        if not isinstance(name, str):
+            raise InvalidValue(expected="an address of texts", found=shown(name))
+        if len(canonical(name)) > NAME_BYTES_MAX:
+            raise TooLarge(
+                expected=f"parts of an address of at most {NAME_BYTES_MAX} bytes, spelled in JSON",
+                found=f"{len(canonical(name))}",
+            )
+
+
+def check_id(id: int) -> None:
+    """Refuse an id that no store gives. Raises InvalidValue."""
+    if type(id) is not int or not 1 <= id <= places.SAFE_INTEGER_MAX:
+        raise InvalidValue(expected=f"an id of 1 to {places.SAFE_INTEGER_MAX}", found=shown(id))
+
+
+def _revision(step: Step, id: DocumentId, content: Content) -> Revision:
+    return Revision(partition=step.store, id=id, seq=step.seq, content=content.spelled)

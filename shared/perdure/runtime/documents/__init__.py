@@ -1,0 +1,1 @@
+"""Document stores at work: handles, conversations, exports, replicas, views and jobs."""

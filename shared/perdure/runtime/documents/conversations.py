@@ -1,0 +1,230 @@
+"""Storage of conversations on a document store: records by table, documents by address."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Self, TypeVar
+
+from perdure.kernel.documents import conversation
+from perdure.kernel.documents.content import Loaded
+from perdure.kernel.documents.conversation import ConversationTables, conversation_tables
+from perdure.kernel.documents.conversation_read import Conversations
+from perdure.kernel.documents.errors import StoreClosed
+from perdure.kernel.documents.read import DocumentScan, ScanStart, scan_start
+from perdure.kernel.documents.records import Document
+from perdure.kernel.ids import DocumentId, Seq
+from perdure.kernel.view import View
+from perdure.runtime.documents.store import OpenStore
+from perdure.runtime.documents.tables import prepared
+
+T = TypeVar("T")
+
+Page = dict[str, Any]
+"""`items`, and `next`, a cursor, if there are more."""
+
+
+class ConversationStorage:
+    """The conversations that one owner keeps in a store. What comes out is the caller's own."""
+
+    def __init__(self, store: OpenStore, tables: ConversationTables, bound: Sequence[str]) -> None:
+        self._store = store
+        self._tables = tables
+        self._bound = bound
+        self._under_way = 0
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._closed = False
+
+    @classmethod
+    async def open(cls, store: OpenStore, owner: str) -> Self:
+        """Take an owner's tables and namespaces in hand, the tables made if they are not there.
+
+        Raises: NameBound, TableMigrating, NewerTable.
+        """
+        tables = conversation_tables(owner)
+        names = (*(table.full_name for table in tables.all), f"{owner}/session")
+        bound = store.bind(*names)
+        try:
+            await prepared(store, tables.all)
+        except BaseException:
+            store.release(bound)
+            raise
+        return cls(store, tables, bound)
+
+    @property
+    def owner(self) -> str:
+        return self._tables.record_ids.owner
+
+    async def commit(
+        self, writes: Sequence[Mapping[str, Any]], adopt: Callable[[Seq], None] | None = None
+    ) -> Seq:
+        """Commit storage writes, all or none, and return the commit's seq.
+
+        Raises: IdTaken, WrittenTwice, AddressTaken, UnknownDocument, DocumentRetired, NeedsBase,
+        CopyRefused, Invalid kinds: nothing has happened; StoreFailed.
+        """
+        with self._call():
+            staged = conversation.staged_of(self._tables, writes)
+            reply = await self._store.commit(
+                staged, adopt=None if adopt is None else lambda each: adopt(each.seq)
+            )
+            return reply.seq
+
+    def mint(self) -> int:
+        """Give the next id. Raises IdsExhausted."""
+        with self._call():
+            return self._store.mint()
+
+    async def conversation(self, id: int) -> dict[str, Any] | None:
+        return await self._look(lambda each: each.conversation(id))
+
+    async def task(self, id: int) -> dict[str, Any] | None:
+        return await self._look(lambda each: each.task(id))
+
+    async def submission(self, id: int) -> dict[str, Any] | None:
+        return await self._look(lambda each: each.submission(id))
+
+    async def submission_by_request(self, conversation: int, request: str) -> dict[str, Any] | None:
+        return await self._look(lambda each: each.submission_by_request(conversation, request))
+
+    async def entry(self, id: int) -> dict[str, Any] | None:
+        """Return `entry` and `commitSeq` of an entry, wherever it is."""
+        return await self._look(lambda each: each.entry(id))
+
+    async def visible_entry(self, conversation: int, id: int) -> dict[str, Any] | None:
+        """Return `entry` and `commitSeq` of one that a conversation sees, its ancestors' included.
+
+        Raises: UnknownConversation.
+        """
+        return await self._look(lambda each: each.visible_entry(conversation, id))
+
+    async def latest_head(self, conversation: int, most: int | None = None) -> Any:
+        """Return the newest visible entry with a head, at or below an id. Raises UnknownConversation."""
+        return await self._look(lambda each: each.latest_head(conversation, most))
+
+    async def scan_conversations(
+        self, query: Mapping[str, Any], limit: int, cursor: Any = None
+    ) -> Page:
+        return _page(await self._look(lambda each: each.conversations(query, limit, cursor)), limit)
+
+    async def scan_entries(self, query: Mapping[str, Any], limit: int, cursor: Any = None) -> Page:
+        """Return entries that a conversation sees, newest first unless asked otherwise.
+
+        Raises: UnknownConversation, InvalidCursor, OtherOrder.
+        """
+        return _page(await self._look(lambda each: each.entries(query, limit, cursor)), limit)
+
+    async def scan_tasks(self, query: Mapping[str, Any], limit: int, cursor: Any = None) -> Page:
+        return _page(await self._look(lambda each: each.tasks(query, limit, cursor)), limit)
+
+    async def scan_submissions(
+        self, query: Mapping[str, Any], limit: int, cursor: Any = None
+    ) -> Page:
+        return _page(await self._look(lambda each: each.submissions(query, limit, cursor)), limit)
+
+    async def find_document(
+        self, address: Mapping[str, Any], at: Seq | None = None
+    ) -> dict[str, Any] | None:
+        with self._call():
+            found = await self._store.find(conversation.address_of(self.owner, address), at)
+            return None if found is None else shown_document(found)
+
+    async def document(self, id: int, at: Seq | None = None) -> dict[str, Any] | None:
+        """Return `record`, `version`, `value` and `deltasSinceBase`. Raises HistoryNotKept."""
+        with self._call():
+            found = await self._store.load(DocumentId(id), at)
+            return None if found is None else shown_loaded(found)
+
+    async def scan_documents(
+        self,
+        scope: Mapping[str, Any],
+        limit: int,
+        cursor: Any = None,
+        *,
+        at: Seq | None = None,
+        kind: str | None = None,
+    ) -> Page:
+        with self._call():
+            namespace = conversation.namespace_of(scope)
+            wanted = None if kind is None else conversation.encoded(kind)
+            scan = DocumentScan(self.owner, namespace, at, wanted)
+            start = scan_start(None, cursor, "ascending")
+            store = self._store.ref.partition
+            documents, more = await self._store.read(
+                lambda view: scan.page(view, store, start.after, limit)
+            )
+            page: Page = {"items": [shown_document(each) for each in documents]}
+            return page if more is None else {**page, "next": _cursor(more, start)}
+
+    async def close(self) -> None:
+        """Refuse new calls, wait for those under way, let go of the names; the store stays open."""
+        self._closed = True
+        await self._drained.wait()
+        self._store.release(self._bound)
+        self._bound = ()
+
+    async def _look(self, look: Callable[[Conversations], T]) -> T:
+        with self._call():
+            store = self._store.ref.partition
+
+            def looked(view: View) -> T:
+                return look(Conversations(self._tables, store, view))
+
+            return await self._store.read(looked)
+
+    @contextmanager
+    def _call(self) -> Any:
+        if self._closed:
+            raise StoreClosed(
+                expected="open storage of conversations", found="ConversationStorage is closed"
+            )
+        self._under_way += 1
+        self._drained.clear()
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._drained.set()
+
+
+def shown_document(document: Document) -> dict[str, Any]:
+    """Return a document's record as its reader knows it."""
+    import json  # noqa: PLC0415
+
+    shown: dict[str, Any] = {
+        "id": document.id,
+        "kind": json.loads(document.kind),
+        "scope": conversation.scope_of(document.namespace),
+        **document.meta,
+        "createdAt": document.created_at,
+    }
+    if document.member is not None:
+        shown["key"] = json.loads(document.member)
+    if document.retired_at is not None:
+        shown["retiredAt"] = document.retired_at
+    return shown
+
+
+def shown_loaded(loaded: Loaded) -> dict[str, Any]:
+    """Return a document's content as its reader knows it."""
+    return {
+        "record": shown_document(loaded.document),
+        "version": loaded.version,
+        "value": loaded.value,
+        "deltasSinceBase": loaded.deltas,
+    }
+
+
+def _page(found: tuple[list[dict[str, Any]], ScanStart], limit: int) -> Page:
+    items, start = found
+    page: Page = {"items": items[:limit]}
+    if len(items) > limit:
+        page["next"] = _cursor(items[limit - 1]["id"], start)
+    return page
+
+
+def _cursor(behind: int, start: ScanStart) -> dict[str, Any]:
+    return {"after": behind, "order": start.order}

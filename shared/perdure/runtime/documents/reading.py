@@ -1,0 +1,71 @@
+"""Reading a document store as of one moment, however many loads that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+from perdure.kernel.documents.commit import no_store
+from perdure.kernel.documents.places import DocumentStoreRef
+from perdure.kernel.documents.records import StoreHead, store_head_key
+from perdure.kernel.errors import Contended, TooLarge
+from perdure.kernel.view import Missing, Reads, View
+
+T = TypeVar("T")
+
+READ_TRIES = 16
+"""Times a reading that a commit came into is taken again."""
+
+
+LOADS_MAX = 1_000
+"""Loads of one reading: a page of a scan takes two, an ancestor one."""
+
+
+class Views(Protocol):
+    """Loads records without asking for anything."""
+
+    async def view(self, reads: Reads) -> View: ...
+
+
+async def read_at_once(
+    views: Views,
+    ref: DocumentStoreRef,
+    look: Callable[[View], T],
+    pause: Callable[[float], Awaitable[None]],
+    *,
+    first: Reads = Reads(),  # noqa: B008  # a constant: it is frozen
+) -> tuple[StoreHead, T]:
+    """Return what ``look`` makes of the store as it was after one commit, and the head then.
+
+    ``look`` is asked again after each load of what it lacked. The head is read first and last: if
+    it has changed, all is read again.
+    Raises: NotFound, Contended, and what ``look`` raises.
+    """
+    head_key = store_head_key(ref.partition)
+    for tries in range(READ_TRIES):
+        if tries:
+            await pause(0.002 * tries)
+        view = await views.view(Reads.union(Reads(peeks=(head_key,)), first))
+        head = view.peek(head_key)
+        if head is None:
+            raise no_store(ref)
+        found, loads = await _looked(views, view, look)
+        if not loads and not (first.ranges or first.keys or first.peeks):
+            return head, found
+        again = (await views.view(Reads(peeks=(head_key,)))).peek(head_key)
+        if again is not None and again.seq == head.seq:
+            return head, found
+    raise Contended(
+        expected=f"a moment without a commit to document store {ref.store!r}",
+        found=f"commits during {READ_TRIES} readings",
+    )
+
+
+async def _looked(views: Views, view: View, look: Callable[[View], T]) -> tuple[T, int]:
+    """Return what ``look`` makes of ``view``, and how many loads that took."""
+    for loads in range(LOADS_MAX):
+        try:
+            return look(view), loads
+        except Missing as missing:
+            view.merge(await views.view(missing.reads))
+    raise TooLarge(expected=f"a reading within {LOADS_MAX} loads", found="one that asks for more")
