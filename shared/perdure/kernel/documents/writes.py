@@ -277,9 +277,9 @@ class RetireDocument:
         if document.history != "rewindable":
             drop_contents(step, document)
         if document.history == "none":
-            step.require(life.key, scoped.key)
-            for key in (life.key, scoped.key, document.key):
-                step.read(key)
+            gone: tuple[Key[Any], ...] = (life.key, scoped.key, document.key)
+            step.require(*gone)
+            for key in gone:
                 step.remove(key)
         else:
             step.put(replace(document, retired_at=step.seq))
