@@ -41,6 +41,9 @@ DocumentStoreId = NewType("DocumentStoreId", str)
 DocumentId = NewType("DocumentId", int)
 """One life of a document; the same number space as every id that its store gives."""
 
+CommitId = NewType("CommitId", str)
+"""What a caller calls a commit to a document store: the same id is committed once."""
+
 Instant = NewType("Instant", int)
 """Milliseconds since 1970, as the wiring's clock said."""
 
