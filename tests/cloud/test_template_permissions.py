@@ -46,6 +46,7 @@ PERMISSIONS = {
         "WorldsAndHints",
         "TicksSend",
         "SessionsSend",
+        "JobsSend",
         "KeyForReading",
         "KeyForWriting",
     },
@@ -78,6 +79,16 @@ PERMISSIONS = {
         "SessionsObjects",
         "SessionsSend",
         "SessionsReceive",
+        "KeyForReading",
+        "KeyForWriting",
+    },
+    "JobsRole": {
+        "AuthorityRead",
+        "AuthorityCommit",
+        "ManifestsOfOthers",
+        "SessionsOfOthers",
+        "LakeRead",
+        "LakeLand",
         "KeyForReading",
         "KeyForWriting",
     },
@@ -185,6 +196,17 @@ CALLS = {
     | DECRYPTS
     | ENCRYPTS
     | TELLS,
+    "jobs": READS
+    | COMMITS
+    | OBJECTS
+    | {"s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"}
+    | TABLES
+    | {"glue:CreateDatabase", "glue:CreateTable", "glue:UpdateTable"}
+    | {"sqs:SendMessage", "sqs:ChangeMessageVisibility"}
+    | SOURCE
+    | DECRYPTS
+    | ENCRYPTS
+    | TELLS,
     "sessions": READS
     | COMMITS
     | OBJECTS
@@ -207,6 +229,11 @@ PLACES = {
         "s3:PutObject": {"segment", "checkpoint", "authority.json"},
     },
     "land": {
+        "s3:GetObject": {"segment", "checkpoint", "archive", "warehouse", "authority.json"},
+        "s3:PutObject": {"archive", "warehouse", "authority.json"},
+        "s3:DeleteObject": {"segment", "checkpoint", "archive", "warehouse"},
+    },
+    "jobs": {
         "s3:GetObject": {"segment", "checkpoint", "archive", "warehouse", "authority.json"},
         "s3:PutObject": {"archive", "warehouse", "authority.json"},
         "s3:DeleteObject": {"segment", "checkpoint", "archive", "warehouse"},
@@ -299,7 +326,7 @@ def test_a_manifest_is_written_inside_of_a_transaction_only(function):
     assert put(tick, REF.partition, enclosed=False)
 
 
-@pytest.mark.parametrize("function", ["api", "dispatch", "land"])
+@pytest.mark.parametrize("function", ["api", "dispatch", "land", "jobs"])
 def test_no_function_that_ticks_no_world_writes_manifests(function):
     role = Role(ROLES[function])
 

@@ -94,6 +94,14 @@ def session_path(session: str, *more: str) -> str:
     return _path("sessions", checked_id(session, what="a session id"), *more)
 
 
+def jobs_path(store: str, *one: str) -> str:
+    """Return the path of the jobs of a document store, or of one of them by name and id.
+
+    Raises InvalidId.
+    """
+    return _path("stores", checked_id(store, what="a document store's id"), "jobs", *one)
+
+
 def _path(kind: str, named: str, *more: str) -> str:
     checked = [checked_id(each, what="an id") for each in more[1:]]
     parts = ["v1", kind, named, *more[:1], *checked]

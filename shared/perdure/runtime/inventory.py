@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from perdure.kernel.carry import Carrier, Raw, ReadRaw, RecordsDigest, is_kept_back
+from perdure.kernel.documents.places import SYSTEM_PREFIX
 from perdure.kernel.ids import Partition, StorageId
 from perdure.kernel.places import (
     LANES,
@@ -84,11 +85,19 @@ class Side:
 
     async def sessions(self) -> list[str]:
         """Return the id of every session of the catalog."""
+        return await self._listed("session/")
+
+    async def document_stores(self) -> list[str]:
+        """Return the id of every document store of the catalog, but for Perdure's own."""
+        found = await self._listed("documents/")
+        return [each for each in found if not each.startswith(SYSTEM_PREFIX)]
+
+    async def _listed(self, prefix: str) -> list[str]:
         return [
-            record.sort.removeprefix("session/")
+            record.sort.removeprefix(prefix)
             async for page in self.pages(self.catalog)
             for record in page
-            if record.sort.startswith("session/")
+            if record.sort.startswith(prefix)
         ]
 
     async def names(self) -> list[str]:
