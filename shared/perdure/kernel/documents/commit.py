@@ -155,7 +155,9 @@ def in_order(staged: Sequence[StagedWrite]) -> list[StagedWrite]:
             case RetireDocument():
                 if each.id not in created:
                     retirements.append(each)
-            case CreateDocument() | CopyDocument() | ChangeDocument():
+            case ChangeDocument():
+                creations.append(each)
+            case CreateDocument() | CopyDocument():
                 creations.append(each)
                 creations += [ended for ended in fresh if ended.id == each.id]
             case _:
