@@ -69,8 +69,7 @@ class CreateDocument:
         check_address(self.address)
         if self.id is not None:
             check_id(self.id)
-        if len(canonical(self.meta)) > META_BYTES_MAX:
-            raise TooLarge(expected=f"meta of at most {META_BYTES_MAX} bytes", found="more")
+        check_meta(self.meta)
         return self
 
     @property
@@ -370,6 +369,12 @@ def check_id(id: int) -> None:
     """Refuse an id that no store gives. Raises InvalidValue."""
     if type(id) is not int or not 1 <= id <= places.SAFE_INTEGER_MAX:
         raise InvalidValue(expected=f"an id of 1 to {places.SAFE_INTEGER_MAX}", found=shown(id))
+
+
+def check_meta(meta: Any) -> None:
+    """Refuse more than a document's record has room for. Raises TooLarge."""
+    if len(canonical(meta)) > META_BYTES_MAX:
+        raise TooLarge(expected=f"meta of at most {META_BYTES_MAX} bytes", found="more")
 
 
 def _revision(step: Step, id: DocumentId, content: Content) -> Revision:

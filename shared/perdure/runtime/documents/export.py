@@ -18,12 +18,14 @@ from perdure.runtime.documents.export_files import FileSink, ObjectsSink, Sink
 from perdure.runtime.documents.spool import Spool
 from perdure.runtime.documents.store import StoreMeans
 
+Phase = Literal["reading", "checking", "writing"]
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far an export or an import has come: parts of the export, and bytes of them."""
 
-    phase: Literal["reading", "checking", "writing"]
+    phase: Phase
     parts: int
     bytes: int
 
