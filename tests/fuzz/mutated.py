@@ -18,6 +18,7 @@ import perdure.kernel
 from perdure.authority.packing import Chunk
 from perdure.kernel.canonical import canonical
 from perdure.kernel.carry import Raw
+from perdure.kernel.documents.records import Logged
 from perdure.kernel.errors import PerdureError
 from perdure.kernel.log import EntryKind, LogEntry
 from perdure.kernel.pages import Page, PageEntry
@@ -152,6 +153,11 @@ def instances(kind: type) -> st.SearchStrategy:
             "previous": st.sampled_from(("", "ab" * 32)),
             "kind": st.sampled_from(typing.get_args(EntryKind)),
             "facts": st.dictionaries(st.text(max_size=5), JSON, max_size=3),
+        }
+    if kind is Logged:
+        filled |= {
+            "writes": st.lists(JSON, max_size=3).map(canonical),
+            "previous": st.sampled_from(("", "ab" * 32)),
         }
     return st.builds(kind, **filled)
 

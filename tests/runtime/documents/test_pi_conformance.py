@@ -109,7 +109,7 @@ def cases(opener_of: OpenerOf, *, reopens: bool = False) -> dict[str, Any]:
 NAMES = list(cases(stores.memory))
 
 
-def test_there_are_as_many_cases_as_the_suite_is_said_to_have():
+def test_there_are_as_many_cases_as_the_suite_is_said_to_have() -> None:
     assert len(NAMES) == 25
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, Literal, Self, get_args
 
 from perdure.kernel.canonical import canonical, digest, strict
 from perdure.kernel.documents import places
+from perdure.kernel.documents.bodies import fields_in, json_in, object_in, typed
 from perdure.kernel.documents.places import Address, DocumentStoreRef, Part
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import (
@@ -173,7 +174,7 @@ class Document(Record):
 
     @classmethod
     def read(cls, partition: Partition, sort: str, body: bytes) -> Self:
-        return cls(partition=partition, **_fields(cls, partition, sort, body, _DOCUMENT_FIELDS))
+        return cls(partition=partition, **fields_in(cls, partition, sort, body, _DOCUMENT_FIELDS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +206,7 @@ class Revision(Record):
 
     def told(self) -> dict[str, Any]:
         """Read the content. Raises Corrupt."""
-        return _object(self.content, f"the content of document {self.id} at {self.seq}")
+        return object_in(self.content, f"the content of document {self.id} at {self.seq}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +260,7 @@ class Row(Record):
 
     @classmethod
     def read(cls, partition: Partition, sort: str, body: bytes) -> Self:
-        told = _object(body, f"a row at {partition} {sort}")
+        told = object_in(body, f"a row at {partition} {sort}")
         key, value, version = told.get("key"), told.get("value"), told.get("version")
         parts = sort.split("/", 2)
         if not (isinstance(key, list) and isinstance(value, dict) and isinstance(version, int)):
@@ -323,7 +324,7 @@ class Logged(Record):
 
     def told(self) -> list[dict[str, Any]]:
         """Read the writes. Raises Corrupt."""
-        return list(_json(self.writes, f"the writes of commit {self.seq}", list))
+        return list(json_in(self.writes, f"the writes of commit {self.seq}", list))
 
     def body(self) -> bytes:
         return b'{"at":%d,"attempt":%s,"next_id":%d,"previous":"%s","seq":%d,"writes":%s}' % (
@@ -337,16 +338,16 @@ class Logged(Record):
 
     @classmethod
     def read(cls, partition: Partition, sort: str, body: bytes) -> Self:
-        told = _object(body, f"a commit at {partition} {sort}")
+        told = object_in(body, f"a commit at {partition} {sort}")
         try:
             return cls(
                 partition=partition,
-                seq=Seq(_typed(told["seq"], int)),
-                at=Instant(_typed(told["at"], int)),
-                attempt=Token(_typed(told["attempt"], str)),
-                next_id=_typed(told["next_id"], int),
-                previous=_typed(told["previous"], str),
-                writes=canonical(_typed(told["writes"], list)),
+                seq=Seq(typed(told["seq"], int)),
+                at=Instant(typed(told["at"], int)),
+                attempt=Token(typed(told["attempt"], str)),
+                next_id=typed(told["next_id"], int),
+                previous=typed(told["previous"], str),
+                writes=canonical(typed(told["writes"], list)),
             )
         except (KeyError, TypeError) as error:
             raise Corrupt(expected=f"a commit at {partition} {sort}", found=str(error)) from error
@@ -392,35 +393,3 @@ def row_key(store: Partition, table: str, key: tuple[Part, ...]) -> Key[Row]:
 
 def logged_key(store: Partition, seq: Seq) -> Key[Logged]:
     return Key(store, places.log_sort(seq), Logged)
-
-
-def _object(body: bytes, what: str) -> dict[str, Any]:
-    return dict(_json(body, what, dict))
-
-
-def _json(body: bytes, what: str, kind: type) -> Any:
-    try:
-        found = strict(body)
-    except ValueError as error:
-        raise Corrupt(expected=what, found=str(error)) from error
-    if type(found) is not kind:
-        raise Corrupt(expected=what, found=repr(body[:60]))
-    return found
-
-
-def _typed(value: Any, kind: type) -> Any:
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise TypeError(f"{type(value).__name__} where {kind.__name__} must be")
-    return value
-
-
-def _fields(
-    of: type, partition: Partition, sort: str, body: bytes, kinds: dict[str, tuple[type, ...]]
-) -> dict[str, Any]:
-    # By hand: pydantic takes no lone half of a pair for a text, and a name may have one.
-    told = _object(body, f"a {of.__name__} at {partition} {sort}")
-    wrong = [name for name, kind in kinds.items() if not isinstance(told.get(name), kind)]
-    if wrong or told.keys() != kinds.keys():
-        found = ", ".join(wrong) or ", ".join(sorted(told.keys() ^ kinds.keys()))
-        raise Corrupt(expected=f"a {of.__name__} at {partition} {sort}", found=f"wrong: {found}")
-    return told

@@ -30,6 +30,8 @@ T = TypeVar("T")
 class Authority(Views, Executes, Protocol):
     """Executes requests and loads records."""
 
+    async def close(self) -> None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class StoreMeans:

@@ -1,0 +1,91 @@
+"""A feed: the commits of one document store in order, for whoever listens in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Protocol
+
+from perdure.kernel.documents.records import Logged
+from perdure.kernel.errors import PerdureError
+from perdure.kernel.ids import Seq
+from perdure.runtime.documents.follow.batch import Batch
+
+
+class Listener(Protocol):
+    """Somebody who is told of commits. Nothing of it raises."""
+
+    def committed(self, entry: Logged) -> None:
+        """Take the next commit."""
+        ...
+
+    def missed(self) -> None:
+        """Look at the store again: there are commits that nobody can tell any more."""
+        ...
+
+    def failed(self, error: PerdureError) -> None: ...
+
+
+class Feed:
+    """Tells each commit once, in order, whoever brings it: the handle that made it, or the log."""
+
+    def __init__(self, seq: Seq) -> None:
+        self.seq = seq
+        """The last commit that was told."""
+        self._listeners: dict[Listener, None] = {}
+        self._batches: dict[Batch, int] = {}
+
+    @property
+    def is_heard(self) -> bool:
+        return bool(self._listeners)
+
+    def lacks(self, seq: Seq) -> bool:
+        """Say whether somebody must be told of commits before ``seq`` first."""
+        return self.is_heard and self.seq + 1 < seq
+
+    def listen(self, listener: Listener, batch: Batch) -> Callable[[], None]:
+        """Tell of what follows, within batches of the listener's host; return how to stop that."""
+        self._listeners[listener] = None
+        self._batches[batch] = self._batches.get(batch, 0) + 1
+
+        def detach() -> None:
+            if listener in self._listeners:
+                del self._listeners[listener]
+                self._batches[batch] -= 1
+                if not self._batches[batch]:
+                    del self._batches[batch]
+
+        return detach
+
+    @contextmanager
+    def within(self) -> Iterator[None]:
+        """Run a batch of every host that listens, or join those that are running."""
+        with ExitStack() as stack:
+            for batch in list(self._batches):
+                stack.enter_context(batch.within())
+            yield
+
+    def offer(self, entry: Logged) -> None:
+        """Tell of a commit that follows the last one told; an earlier one was told before."""
+        if entry.seq <= self.seq:
+            return
+        assert entry.seq == self.seq + 1 or not self.is_heard, "a commit is told in its order"
+        self.seq = entry.seq
+        with self.within():
+            for listener in list(self._listeners):
+                listener.committed(entry)
+
+    def skip(self, seq: Seq) -> None:
+        """Go on behind ``seq``, and let everybody look again at what the store is."""
+        if seq <= self.seq:
+            return
+        self.seq = seq
+        with self.within():
+            for listener in list(self._listeners):
+                listener.missed()
+
+    def fail(self, error: PerdureError) -> None:
+        """Tell everybody that nothing more can be told."""
+        with self.within():
+            for listener in list(self._listeners):
+                listener.failed(error)
