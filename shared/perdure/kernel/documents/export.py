@@ -211,6 +211,9 @@ class Touched:
     """What commits have written of what an export reads."""
 
     tables: set[str] = field(default_factory=set)
+    """Tables whose own record is another by now."""
+
+    whole_tables: set[str] = field(default_factory=set)
     """Tables of which every row must be read again."""
 
     rows: dict[Key[Row], str] = field(default_factory=dict)
@@ -219,43 +222,46 @@ class Touched:
     documents: set[DocumentId] = field(default_factory=set)
 
     def __bool__(self) -> bool:
-        return bool(self.tables or self.rows or self.documents)
+        return bool(self.tables or self.whole_tables or self.rows or self.documents)
 
-    def add(self, store: Partition, entry: Logged, keys: Mapping[str, tuple[str, ...]]) -> None:
-        """Take in what a commit has written; ``keys`` are the key columns of tables.
+    def add(self, store: Partition, entry: Logged, keys: dict[str, tuple[str, ...]]) -> None:
+        """Take in what a commit has written; ``keys`` are the key columns of tables, learnt here too.
 
         Raises: NewerWriter for a write of a kind that this version does not know.
         """
         for told in entry.told():
-            self._add(store, told, keys)
+            match told["w"].partition(".")[0]:
+                case "document":
+                    self.documents.add(told["id"])
+                case "row":
+                    self.tables |= {told["table"]} if told["w"] == "row.move" else set()
+                    self._add_row(store, told, keys)
+                case "rows":
+                    self.whole_tables.add(told["table"])
+                case "table":
+                    self.tables.add(told["table"])
+                    if "key" in told:
+                        keys[told["table"]] = tuple(told["key"])
+                case "ids":
+                    pass  # the head tells of them
+                case _:
+                    raise NewerWriter(
+                        expected="a commit of rows, tables, documents and ids",
+                        found=f"a write {told['w']!r}",
+                    )
 
-    def _add(
+    def _add_row(
         self, store: Partition, told: Mapping[str, Any], keys: Mapping[str, tuple[str, ...]]
     ) -> None:
-        kind = told["w"].partition(".")[0]
-        if kind == "document":
-            self.documents.add(told["id"])
-        elif kind == "row":
-            key = told["key"] if "key" in told else _key_of(told, keys)
-            if key is None:
-                self.tables.add(told["table"])
-            else:
-                self.rows[row_key(store, told["table"], tuple(key))] = told["table"]
-        elif kind in ("rows", "table"):
-            self.tables.add(told["table"])
-        else:
-            raise NewerWriter(
-                expected="a commit of rows, tables and documents", found=f"a write {told['w']!r}"
-            )
-
-
-def _key_of(
-    told: Mapping[str, Any], keys: Mapping[str, tuple[str, ...]]
-) -> tuple[Part, ...] | None:
-    columns, row = keys.get(told["table"]), told["row"]
-    if columns is None or any(name not in row for name in columns):
-        return None  # a table that was made, or changed its key, since
-    return tuple(row[name] for name in columns)
+        table = told["table"]
+        if "row" not in told:
+            key: tuple[Part, ...] = tuple(told["key"])
+        elif table in keys:
+            key = tuple(told["row"][name] for name in keys[table])
+        else:  # it was declared before the log begins, and is seen by no scan yet
+            self.whole_tables.add(table)
+            return
+        self.rows[row_key(store, table, key)] = table
 
 
 def tables_range(store: Partition, behind: str | None, limit: int) -> Range[StoredTable]:

@@ -22,7 +22,7 @@ from perdure.kernel.documents.records import (
     document_key,
     store_head_key,
 )
-from perdure.kernel.documents.tables import stored_table_key
+from perdure.kernel.documents.tables import StoredTable, stored_table_key
 from perdure.kernel.errors import Contended, Corrupt, LineageChanged
 from perdure.kernel.ids import DocumentId, Seq
 from perdure.kernel.view import Key, Reads
@@ -105,11 +105,16 @@ class Collector:
         """Read again what was touched, and return the head as it was at the last look."""
         touched, self._touched = self._touched, Touched()
         head: StoreHead | None = None
-        for name in sorted(touched.tables):
-            head = await self._table_again(name, touched)
-        for keys in _parts(list(touched.rows)):
-            head, found = await self._at_once(keys)
-            for key, row in zip(keys, found, strict=True):
+        for name in sorted(touched.whole_tables):
+            await self._rows_again(name, touched)
+        for names in _parts(sorted(touched.tables | touched.whole_tables)):
+            keys = [stored_table_key(self._store, name) for name in names]
+            head, tables = await self._at_once(keys)
+            for name, table in zip(names, tables, strict=True):
+                self._replace_table(name, table)
+        for row_keys in _parts(list(touched.rows)):
+            head, found = await self._at_once(row_keys)
+            for key, row in zip(row_keys, found, strict=True):
                 self._replace_row(touched.rows[key], key, row)
         for ids in _parts(sorted(touched.documents)):
             head, documents = await self._at_once([document_key(self._store, id) for id in ids])
@@ -125,21 +130,20 @@ class Collector:
             return await whole_head(self._views, self._ref), []  # raises: it has just gone
         return head, [view.peek(key) for key in keys]
 
-    async def _table_again(self, name: str, touched: Touched) -> StoreHead:
-        head, (table,) = await self._at_once([stored_table_key(self._store, name)])
-        self._spool.drop_rows(name)
-        for place in self._spool.again_in(name):
-            touched.rows[export.key_at(self._store, place)] = name
-        place = export.table_place(name)
-        if table is None:
-            self._spool.replace(place, None)
-            return head
-        self._keys[name] = table.key_columns
-        self._spool.replace(place, (1, export.table_line(table)))
-        # A range is of no one moment: it says which rows there are, the next look what they hold.
-        async for rows in self._rows(name):
-            touched.rows |= {row.key: name for row in rows}
-        return head
+    async def _rows_again(self, table: str, touched: Touched) -> None:
+        """Find which rows a table has by now: a range is of no one moment, so each is read again."""
+        self._spool.drop_rows(table)
+        for place in self._spool.again_in(table):
+            touched.rows[export.key_at(self._store, place)] = table
+        async for rows in self._rows(table):
+            touched.rows |= {row.key: table for row in rows}
+
+    def _replace_table(self, name: str, table: StoredTable | None) -> None:
+        found = None
+        if table is not None:
+            self._keys[name] = table.key_columns
+            found = (1, export.table_line(table))
+        self._spool.replace(export.table_place(name), found)
 
     def _replace_row(self, table: str, key: Key[Row], row: Row | None) -> None:
         found = None if row is None else (1, export.row_line(row))
