@@ -35,6 +35,7 @@ Refused
 ├── StoreClosed          the store was closed
 ├── StoreDiverged        the replica is not what its source was
 ├── LogTrimmed           the entries asked for have left the log
+├── FollowFailed         something that a host follows has failed; the host attaches it again
 └── NotAFollower         the commits do not follow the last one of the replica
 """
 
@@ -140,6 +141,9 @@ class StoreDiverged(Refused): ...
 
 
 class LogTrimmed(Refused): ...
+
+
+class FollowFailed(Refused): ...
 
 
 class NotAFollower(Refused): ...

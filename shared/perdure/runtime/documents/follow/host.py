@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -60,8 +61,8 @@ class Host:
         self.batch = Batch()
         self._pause = pause
         self._report = report
-        self._followed: list[Followed] = []
-        self._derived: list[Derived] = []
+        self._followed: dict[Source, Attach] = {}
+        self._derived: weakref.WeakSet[Derived] = weakref.WeakSet()
         self._attempt: Attempt | None = None
         self._is_closed = False
 
@@ -72,9 +73,9 @@ class Host:
     def follow(self, attach: Attach) -> Source:
         """Return a source that each attempt attaches anew. Call it before the host is activated."""
         assert self._attempt is None, "what is followed is known before anything is attached"
-        followed = Followed(attach, Source(self.batch))
-        self._followed.append(followed)
-        return followed.source
+        source = Source(self.batch)
+        self._followed[source] = attach
+        return source
 
     def derive(self, compute: Callable[..., Any], *sources: Source) -> Source:
         """Return what ``compute`` makes of other sources, once in each batch that changes one.
@@ -82,7 +83,7 @@ class Host:
         What it raises fails the attempt. Derived sources are computed first when all is attached.
         """
         derived = Derived(self.batch, compute, sources, self._derivation_failed)
-        self._derived.append(derived)
+        self._derived.add(derived)
         if self.is_live:
             with self.batch.within():
                 self.batch.mark(derived)
@@ -94,16 +95,15 @@ class Host:
             raise StoreClosed(expected="an open host", found="one that was closed")
         attempt = self._attempt = Attempt(self)
         try:
-            for followed in self._followed:
-                if not followed.source.has_ended:
-                    await attempt.attach(followed)
+            for source, attach in list(self._followed.items()):
+                await attempt.attach(source, attach)
         except FollowFailed as error:
             attempt.fail(error)
         except BaseException:
             attempt.end()
             raise
         if attempt.failure is None:
-            attempt.begin(self._derived)
+            attempt.begin(list(self._derived))
         if attempt.failure is not None:
             self._attempt = None
             raise attempt.failure
@@ -135,30 +135,26 @@ class Host:
         if self._attempt is not None:
             self._attempt.end()
         with self.batch.within():
-            for followed in self._followed:
-                followed.source.end()
-            for derived in self._derived:
+            for source in list(self._followed):
+                source.end()
+            for derived in list(self._derived):
                 derived.end()
         self._followed.clear()
-        self._derived.clear()
+
+    def forget(self, source: Source) -> None:
+        """Attach a source that has ended no more."""
+        self._followed.pop(source, None)
 
     def _derivation_failed(self, error: Exception) -> None:
         if self._attempt is not None:
             self._attempt.fail(error)
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """A source, and how it is attached."""
-
-    attach: Attach
-    source: Source
-
-
 class Attempt:
     """One life of a host, from its first attachment to its end."""
 
     def __init__(self, host: Host) -> None:
+        self.host = host
         self.batch = host.batch
         self.failure: FollowFailed | None = None
         self.is_live = False
@@ -166,12 +162,12 @@ class Attempt:
         self._observers: list[_Observer] = []
         self._ended = asyncio.Event()
 
-    async def attach(self, followed: Followed) -> None:
+    async def attach(self, source: Source, attach: Attach) -> None:
         """Attach one source. Raises FollowFailed."""
-        observer = _Observer(self, followed.source)
+        observer = _Observer(self, source)
         self._observers.append(observer)
         try:
-            observation = await followed.attach(observer)
+            observation = await attach(observer)
         except Exception as error:
             raise _failure(error) from error
         if observation is None:
@@ -188,10 +184,10 @@ class Attempt:
         self.is_live = True
         with self.batch.within():
             for observer in list(self._observers):
-                observer.begin()
+                if not self._ended.is_set():
+                    observer.begin()
             for each in derived:
-                if not each.has_ended:
-                    self.batch.mark(each)
+                self.batch.mark(each)
 
     def fail(self, error: Exception) -> None:
         """End with a failure, the first one; later ones are of what has ended already."""
@@ -206,6 +202,11 @@ class Attempt:
         observers, self._observers = self._observers, []
         for observer in observers:
             observer.detach()
+
+    def forget(self, observer: _Observer) -> None:
+        """Hold one no more that has ended."""
+        if observer in self._observers:
+            self._observers.remove(observer)
 
     async def over(self) -> FollowFailed | None:
         """Wait for the end, and return why it came; None if the host was closed."""
@@ -272,8 +273,12 @@ class _Observer:
             self._attempt.fail(error)
 
     def _end(self) -> None:
-        if self._source is not None:
-            self._source.end()
+        attempt, source = self._attempt, self._source
+        if attempt is None or source is None:
+            return
+        source.end()
+        attempt.host.forget(source)
+        attempt.forget(self)
         self.detach()
 
 
