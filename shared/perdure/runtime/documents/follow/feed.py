@@ -81,10 +81,8 @@ class Feed:
             for listener in list(self._listeners):
                 listener.committed(entry)
 
-    def skip(self, seq: Seq) -> None:
+    def restart(self, seq: Seq) -> None:
         """Go on behind ``seq``, and let everybody look again at what the store is."""
-        if seq <= self.seq:
-            return
         self.seq = seq
         with self.within():
             for listener in list(self._listeners):
@@ -113,14 +111,14 @@ async def caught_up(feed: Feed, means: FeedMeans, ref: DocumentStoreRef, through
     """
     try:
         if feed.is_heard and through - feed.seq > CATCH_UP_ENTRIES_MAX:
-            feed.skip(through)
+            feed.restart(through)
         while feed.is_heard and feed.seq < through:
             page = await read_log(means.authority, ref, LogPlace(feed.seq), pause=means.pause)
             for entry in page.entries:
                 if entry.seq <= through:
                     feed.offer(entry)
     except LogTrimmed:
-        feed.skip(through)
+        feed.restart(through)
     except PerdureError as error:
         feed.fail(error)
         feed.seq = max(feed.seq, through)
