@@ -10,7 +10,6 @@ from perdure.kernel.documents.errors import LogTrimmed
 from perdure.kernel.documents.log import LogPlace
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import Logged
-from perdure.kernel.errors import PerdureError
 from perdure.kernel.ids import Seq
 from perdure.runtime.documents.follow.batch import Batch
 from perdure.runtime.documents.log import read_log
@@ -33,7 +32,7 @@ class Listener(Protocol):
         """Look at the store again: there are commits that nobody can tell any more."""
         ...
 
-    def failed(self, error: PerdureError) -> None: ...
+    def failed(self, error: Exception) -> None: ...
 
 
 class Feed:
@@ -88,7 +87,7 @@ class Feed:
             for listener in list(self._listeners):
                 listener.missed()
 
-    def fail(self, error: PerdureError) -> None:
+    def fail(self, error: Exception) -> None:
         """Tell everybody that nothing more can be told."""
         with self.within():
             for listener in list(self._listeners):
@@ -119,7 +118,7 @@ async def caught_up(feed: Feed, means: FeedMeans, ref: DocumentStoreRef, through
                     feed.offer(entry)
     except LogTrimmed:
         feed.restart(through)
-    except PerdureError as error:
+    except Exception as error:  # noqa: BLE001  # the commit has happened, whatever this is
         feed.fail(error)
         feed.seq = max(feed.seq, through)
     if not feed.is_heard:

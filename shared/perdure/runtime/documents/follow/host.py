@@ -86,7 +86,7 @@ class Host:
         self._derived.add(derived)
         if self.is_live:
             with self.batch.within():
-                self.batch.mark(derived)
+                derived.input_changed(None)
         return derived
 
     async def activate(self) -> None:
@@ -187,7 +187,7 @@ class Attempt:
                 if not self._ended.is_set():
                     observer.begin()
             for each in derived:
-                self.batch.mark(each)
+                each.input_changed(None)
 
     def fail(self, error: Exception) -> None:
         """End with a failure, the first one; later ones are of what has ended already."""
@@ -285,7 +285,7 @@ class _Observer:
 def _failure(error: Exception) -> FollowFailed:
     if isinstance(error, FollowFailed):
         return error
-    failure = FollowFailed(expected="what is followed to go on", found=f"{said(error)}")
+    failure = FollowFailed(expected="what is followed to go on", found=said(error))
     failure.__cause__ = error
     return failure
 
@@ -293,5 +293,5 @@ def _failure(error: Exception) -> FollowFailed:
 def said(error: Exception) -> str:
     """Name an error as a report shows it."""
     if isinstance(error, PerdureError):
-        return f"{error.code}: {error}"
+        return f"{error.code}: {error}".rstrip(".")
     return f"{type(error).__name__}: {error}"

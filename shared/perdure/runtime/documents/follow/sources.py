@@ -175,10 +175,13 @@ class Derived(Source):
         self._compute = compute
         self._inputs = tuple(inputs)
         self._failed = failed
+        self._is_due = False
         for each in inputs:
             each.feeds(self)
 
     def input_changed(self, seq: Seq | None) -> None:
+        """Compute at the end of the batch that runs."""
+        self._is_due = True
         self._seq = seq
         self.batch.mark(self)
 
@@ -188,8 +191,9 @@ class Derived(Source):
                 self.batch.call(self.end)
 
     def settle(self) -> None:
-        if self.has_ended:
+        if not self._is_due:
             return
+        self._is_due = False
         try:
             value = self._compute(*(each.value for each in self._inputs))
         except Exception as error:  # noqa: BLE001  # it is the caller's own function

@@ -102,7 +102,7 @@ class _Following:
         else:
             self._must_look_again = True
 
-    def failed(self, error: PerdureError) -> None:
+    def failed(self, error: Exception) -> None:
         if self._observer is not None:
             self._observer.failed(error)
 
