@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from perdure.kernel.documents.content import base, delta
@@ -91,3 +92,12 @@ def create(key: str | None = None, value: Any = None, *, history: Any = "latest"
 
 def set_to(id: int, value: Any, field: str = "n") -> ChangeDocument:
     return ChangeDocument(DocumentId(id), delta(1, [["s", [field], value]]))
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Let the loop turn until something holds."""
+    for _ in range(200_000):
+        if holds():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never came to that")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.support.following import Reports, Thing, frames, host, turn, until_end
+from tests.support.following import Reports, Thing, frames, host, turn, until, until_end
 
 from perdure.kernel.documents.errors import FollowFailed, StoreClosed
 from perdure.kernel.errors import NotFound
@@ -198,8 +198,7 @@ async def test_sources_that_fail_at_once_fail_the_host_once_and_are_attached_aga
         one.set(50)
         one.observer.failed(OSError("one is gone"))
         other.observer.failed(OSError("other is gone"))
-    while one.attached < 2 or not followed.is_live:
-        await turn()
+    await until(lambda: one.attached == 2 and followed.is_live)
 
     assert [str(each) for each in reports.errors] == [
         "Expected what is followed to go on; found OSError: one is gone."
@@ -242,8 +241,7 @@ async def test_what_a_derivation_raises_fails_the_attempt():
 
     thing.set(0)
     thing.value = {"n": 3}
-    while thing.attached < 2 or not followed.is_live:
-        await turn()
+    await until(lambda: thing.attached == 2 and followed.is_live)
 
     assert "ZeroDivisionError" in str(reports.errors[0])
     assert share.value == 4
@@ -315,8 +313,7 @@ async def test_what_has_ended_is_not_attached_again():
     await turn()
 
     lives.observer.failed(OSError("away"))
-    while lives.attached < 2 or not followed.is_live:
-        await turn()
+    await until(lambda: lives.attached == 2 and followed.is_live)
 
     assert (ended.attached, ended.detached) == (1, 1)
     assert source.value == {"n": 1}

@@ -17,6 +17,7 @@ from tests.support.following import (
     host,
     set_to,
     turn,
+    until,
     until_end,
 )
 
@@ -334,8 +335,7 @@ async def test_a_log_that_cannot_be_read_fails_the_views_and_not_the_commit(erro
         with monkeypatch.context() as patched:
             patched.setattr(feed, "read_log", failing(error))
             reply = await store.commit([create("b")])
-        while not reports.errors or not followed.is_live:
-            await turn()
+        await until(lambda: reports.errors and followed.is_live)
         value = listed.value
         await store.commit([create("c")])
         followed.close()
