@@ -8,6 +8,7 @@ from pydantic import Field
 
 from perdure.api.decoding import typed
 from perdure.api.models import Body, Paging, Query, Reply
+from perdure.kernel.documents.log import LOG_PAGE_ENTRIES, LOG_PAGE_ENTRIES_MAX
 from perdure.kernel.documents.places import SAFE_INTEGER_MAX
 from perdure.kernel.documents.records import History
 from perdure.kernel.documents.tables import ColumnType
@@ -79,6 +80,13 @@ class ListRows(Paging):
 class OneRow(Query):
     key: str
     """A JSON list of the key's values."""
+
+
+class StoreLog(Query):
+    after: Commit = 0
+    limit: Annotated[int, Field(ge=1, le=LOG_PAGE_ENTRIES_MAX)] = LOG_PAGE_ENTRIES
+    lineage: str | None = None
+    """That of the history which was read before; of another it is refused."""
 
 
 class Held(Reply):
@@ -176,3 +184,29 @@ class Row(Reply):
 class Rows(Reply):
     rows: list[Row]
     next: str | None = None
+
+
+class LoggedCommit(Reply):
+    seq: int
+    at: int
+    """Milliseconds since 1970."""
+    attempt: str
+    """What its writer called this attempt."""
+    next_id: int
+    """First id that was free behind it."""
+    previous: str
+    """Digest of the commit before."""
+    digest: str
+    writes: list[dict[str, Any]]
+    """What was done, in the order of application, with every value resolved; `w` says what."""
+
+
+class StoreLogPage(Reply):
+    lineage: str
+    seq: int
+    """The last commit of the store."""
+    log_from: int
+    """First commit that the log still has."""
+    entries: list[LoggedCommit]
+    next: int
+    """The ``after`` of the next call."""

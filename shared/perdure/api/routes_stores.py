@@ -16,7 +16,7 @@ from perdure.kernel.canonical import canonical
 from perdure.kernel.documents.content import Loaded
 from perdure.kernel.documents.create import DocumentStoreInfo
 from perdure.kernel.documents.places import SAFE_INTEGER_MAX, Address
-from perdure.kernel.documents.records import Document, Row
+from perdure.kernel.documents.records import Document, Logged, Row
 from perdure.kernel.documents.tables import StoredTable, Table
 from perdure.kernel.errors import InvalidId, WrongType
 from perdure.kernel.shown import shown
@@ -149,6 +149,25 @@ async def lookup_document(ports: StorePorts, store: str, query: models.Lookup) -
     return _loaded(await ports.stores.lookup(store, address, query.at))
 
 
+@route("GET", f"{ONE}/log", operation="read_store_log", reply=models.StoreLogPage)
+async def read_store_log(ports: StorePorts, store: str, query: models.StoreLog) -> Answer:
+    """Read the commits behind ``after``, each as it was applied."""
+    page = await ports.stores.log(
+        store, after=query.after, limit=query.limit, lineage=query.lineage
+    )
+    # Byte by byte as they lie there: a digest is of these.
+    entries = b",".join(_logged(each) for each in page.entries)
+    head = page.head
+    told = b'{"entries":[%s],"lineage":%s,"log_from":%d,"next":%d,"seq":%d}' % (
+        entries,
+        canonical(head.lineage),
+        head.log_from,
+        page.end.seq,
+        head.seq,
+    )
+    return Answer(200, told)
+
+
 def _info(info: DocumentStoreInfo) -> dict[str, Any]:
     held = [{"owner": each.owner, "epoch": each.epoch, "until": each.until} for each in info.held]
     return {**asdict(info), "held": held}
@@ -197,6 +216,11 @@ def _row(row: Row) -> dict[str, Any]:
     return {"key": list(row.row_key), "version": row.version, "row": row.value}
 
 
+def _logged(entry: Logged) -> bytes:
+    body = entry.body()
+    return b'{"digest":"%s",%s' % (entry.digest.encode(), body[1:])
+
+
 def _spelled(told: dict[str, Any]) -> Answer:
     # Values may hold the lone half of a pair, which UTF-8 cannot: canonical JSON is ASCII.
     return Answer(200, canonical(told))
@@ -231,4 +255,5 @@ ROUTES: Final[tuple[Route[Any], ...]] = (
     list_documents,
     read_document,
     lookup_document,
+    read_store_log,
 )

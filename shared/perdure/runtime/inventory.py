@@ -87,7 +87,7 @@ class Side:
         """Return the id of every session of the catalog."""
         return await self._listed("session/")
 
-    async def document_stores(self) -> list[str]:
+    async def stores(self) -> list[str]:
         """Return the id of every document store of the catalog, but for Perdure's own."""
         found = await self._listed("documents/")
         return [each for each in found if not each.startswith(SYSTEM_PREFIX)]

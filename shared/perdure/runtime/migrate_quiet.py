@@ -12,7 +12,7 @@ from perdure.kernel.records import World
 from perdure.kernel.stillness import FindOpenIntent, unquiet
 from perdure.runtime.inventory import Side
 
-NAMED_MAX: Final = 5
+APART_NAMED: Final = 5
 """Sessions, or document stores, that a refusal names."""
 
 
@@ -21,7 +21,7 @@ async def check_quiet(side: Side, now: Instant) -> None:
     intent = await side.authority.execute(FindOpenIntent(side.storage))
     if intent is not None:
         raise NotQuiescent(expected="no open landing", found=f"open intent {intent}")
-    await check_worlds_alone(side)
+    await check_only_worlds(side)
     for world in await side.worlds():
         state = await side.authority.execute(FindWorld(side.ref(world)))
         refused = unquiet(world, state.head, state.landed, now)
@@ -31,19 +31,17 @@ async def check_quiet(side: Side, now: Instant) -> None:
             await _check_read(side, world)
 
 
-async def check_worlds_alone(side: Side) -> None:
+async def check_only_worlds(side: Side) -> None:
     """Refuse a source with sessions or document stores: they are not copied, and half a move is none.
 
     Perdure's own document store stays where it is: it holds the jobs of that storage, this move
     perhaps among them. Raises NotQuiescent, which names what is there.
     """
-    for kind, found in (
-        ("session", await side.sessions()),
-        ("document store", await side.document_stores()),
-    ):
+    apart = {"session": await side.sessions(), "document store": await side.stores()}
+    for kind, found in apart.items():
         if found:
-            named = ", ".join(map(repr, found[:NAMED_MAX]))
-            more = f" and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else ""
+            named = ", ".join(map(repr, found[:APART_NAMED]))
+            more = f" and {len(found) - APART_NAMED} more" if len(found) > APART_NAMED else ""
             raise NotQuiescent(
                 expected=f"a source without {kind}s, which can not be moved yet",
                 found=f"{kind} {named}{more}",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from perdure.kernel.caller import LOCAL, Caller
+from perdure.kernel.documents.called import check_address
 from perdure.kernel.documents.commit import Committed
 from perdure.kernel.documents.content import Loaded
 from perdure.kernel.documents.create import (
@@ -25,6 +26,7 @@ from perdure.kernel.documents.errors import (
     UnknownDocument,
 )
 from perdure.kernel.documents.keyed import CommitOnce, stored_table
+from perdure.kernel.documents.log import LOG_PAGE_ENTRIES, LogPage, LogPlace
 from perdure.kernel.documents.pages import RowPages
 from perdure.kernel.documents.places import SYSTEM_PREFIX, Address, DocumentStoreRef
 from perdure.kernel.documents.read import (
@@ -34,7 +36,14 @@ from perdure.kernel.documents.read import (
     load_document,
     load_row,
 )
-from perdure.kernel.documents.records import Document, Row, StoreHead, document_key, store_head_key
+from perdure.kernel.documents.records import (
+    Document,
+    Logged,
+    Row,
+    StoreHead,
+    document_key,
+    store_head_key,
+)
 from perdure.kernel.documents.tables import StoredTable, Table
 from perdure.kernel.documents.wire import WireWrite, checked_key, checked_parts, parsed_writes
 from perdure.kernel.documents.writes import check_address
@@ -43,6 +52,7 @@ from perdure.kernel.ids import (
     CommitId,
     DocumentId,
     DocumentStoreId,
+    Lineage,
     Partition,
     Seq,
     StorageId,
@@ -51,6 +61,7 @@ from perdure.kernel.ids import (
 from perdure.kernel.places import after
 from perdure.kernel.shown import shown
 from perdure.kernel.view import Range, Request, View
+from perdure.runtime.documents.log import read_log
 from perdure.runtime.documents.reading import read_at_once
 from perdure.runtime.documents.store import OpenStore, StoreMeans
 from perdure.runtime.session.sessions import lineage_of
@@ -60,6 +71,9 @@ T = TypeVar("T")
 
 LIST_MAX: Final = 1_000
 """Document stores of one answer, and tables of one store."""
+
+LOG_PAGE_BYTES: Final = 4_400_000
+"""Bytes at which a page of the log ends: in base64 they fit a reply of 6 MB."""
 
 ASKED_TRIES: Final = 6
 """Times that a request which meets a half-visible commit is asked."""
@@ -253,6 +267,39 @@ class DocumentStores:
                 expected=f"an id that does not begin with {SYSTEM_PREFIX!r}", found=shown(store)
             )
         return self.ref(store)
+
+    async def log(
+        self,
+        store: str,
+        *,
+        after: int = 0,
+        limit: int = LOG_PAGE_ENTRIES,
+        lineage: str | None = None,
+        bytes_max: int = LOG_PAGE_BYTES,
+    ) -> LogPage:
+        """Return the commits behind one, as they were applied; one larger than a page comes alone.
+
+        ``lineage`` is that of the history which was read before, if any.
+        Raises: NotFound, InvalidValue, LogTrimmed, LineageChanged, StaleCursor, Corrupt.
+        """
+        known = None if lineage is None else Lineage(lineage)
+        place = LogPlace(Seq(after), None, known)
+        means = self.means
+        page = await read_log(
+            means.authority, self.ref(store), place, pause=means.pause, limit=limit
+        )
+        size, entries = 0, list[Logged]()
+        for each in page.entries:
+            size += len(each.writes)
+            if entries and size > bytes_max:
+                break
+            entries.append(each)
+        if len(entries) == len(page.entries):
+            return page
+        last = entries[-1]
+        return LogPage(
+            page.head, tuple(entries), LogPlace(last.seq, last.digest, page.head.lineage)
+        )
 
     async def _read(self, ref: DocumentStoreRef, look: Callable[[View], T]) -> T:
         _, found = await read_at_once(self.means.authority, ref, look, self.means.pause)
