@@ -62,6 +62,18 @@ class Look(DocumentsRequest):
         return Decision(self.look(view))
 
 
+def state_seen(job: JobAddress) -> Callable[[View], Any]:
+    """Return what looks up what the state of a job says, None without one."""
+    store = REF.partition
+
+    def look(view: View) -> Any:
+        document = find_document(view, store, job.state)
+        loaded = None if document is None else load_document(view, store, document.id)
+        return None if loaded is None else loaded.value
+
+    return look
+
+
 @dataclass
 class JobStore:
     """A store with jobs, as its requests see it."""
@@ -173,14 +185,7 @@ class JobStore:
 
     def state(self) -> Any:
         """Return what the state of the job says, None without one."""
-        store, address = REF.partition, self.job.state
-
-        def look(view: View) -> Any:
-            document = find_document(view, store, address)
-            loaded = None if document is None else load_document(view, store, document.id)
-            return None if loaded is None else loaded.value
-
-        return self.looked(look)
+        return self.looked(state_seen(self.job))
 
     def note(self) -> Any:
         """Return the document that a finish is to write, None if it did not."""
