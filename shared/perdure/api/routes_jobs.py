@@ -49,7 +49,7 @@ async def start_job(
         store, body.name, body.args, job_id=job_id, key=body.key, due_at=body.due_at
     )
     if not started.existing:
-        await ports.nudge(ports.jobs.due(store, started.info.job))
+        await ports.nudge(ports.jobs.due(store, body.name, job_id))
     return {**_told(ports.jobs.ref(store), started.info), "replayed": started.existing}
 
 
@@ -86,7 +86,7 @@ async def abort_job(
     _check_role(request, name)
     marked = await ports.jobs.abort(store, name, job, reason=body.reason)
     if marked == "marked":
-        await ports.nudge(ports.jobs.due(store, ports.jobs.address(name, job)))
+        await ports.nudge(ports.jobs.due(store, name, job))
     return {"job_id": job, "state": marked}
 
 

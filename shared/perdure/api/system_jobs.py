@@ -22,7 +22,7 @@ from perdure.api.settings import Settings, place
 from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.documents.places import SYSTEM_PREFIX
 from perdure.kernel.errors import FenceHeld
-from perdure.runtime.documents.jobs.declaration import Job, declared
+from perdure.runtime.app import App
 from perdure.runtime.documents.jobs.run import JobRun
 
 T = TypeVar("T")
@@ -124,10 +124,8 @@ class Ended(Exception):  # no error: it is the way to end a run that is to end
     """Somebody wants the end of a run, or its process stops."""
 
 
-def system_jobs(
-    chosen: Settings, keeping: Callable[[], Awaitable[KeepingPorts]]
-) -> Mapping[str, Job]:
-    """Return Perdure's own jobs on one storage, by name. ``keeping`` opens what needs Arrow."""
+def register(app: App, chosen: Settings, keeping: Callable[[], Awaitable[KeepingPorts]]) -> None:
+    """Register Perdure's own jobs on one storage. ``keeping`` opens what needs Arrow."""
 
     async def land(run: JobRun) -> LandState:
         ports, state = await keeping(), run.state
@@ -153,17 +151,13 @@ def system_jobs(
     async def migrate(run: JobRun) -> Moved:
         return await moved(run, chosen)
 
-    made = (
-        _own("land", land, Nothing, LandState, LandState),
-        _own("trim", trim, TrimArgs, TrimState, TrimState),
-        _own("migrate", migrate, MigrateArgs, Moved, MigrateState),
-    )
-    return {job.name: job for job in made}
-
-
-def _own(word: str, function: Any, args: Any, result: Any, state: Any) -> Job:
-    name = f"{SYSTEM_PREFIX}{word}"
-    return declared(name, function, owner=OWNER, args=args, result=result, options={"state": state})
+    for word, function, args, result, state in (
+        ("land", land, Nothing, LandState, LandState),
+        ("trim", trim, TrimArgs, TrimState, TrimState),
+        ("migrate", migrate, MigrateArgs, Moved, MigrateState),
+    ):
+        name = f"{SYSTEM_PREFIX}{word}"
+        app.job(name, owner=OWNER, args=args, result=result, state=state)(function)
 
 
 def written(state: StateT, _: Any) -> StateT:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Final
+from typing import Final
 
 from perdure.api import faces, wiring_queue
 from perdure.api.deadlines import MARGIN_MS
@@ -17,7 +17,7 @@ from perdure.api.opened import once
 from perdure.api.queue import Queue, due_job_of, message_of_job
 from perdure.api.sandbox import Sandbox
 from perdure.api.settings import JOBS, Settings, settings
-from perdure.api.system_jobs import KeepingPorts, system_jobs
+from perdure.api.system_jobs import KeepingPorts, register
 from perdure.api.wiring import opened_worlds
 from perdure.authority import system
 from perdure.authority.costs import Costs
@@ -26,10 +26,11 @@ from perdure.kernel.caller import Caller
 from perdure.kernel.errors import InvalidValue, StoreUnavailable
 from perdure.kernel.ids import Instant
 from perdure.kernel.quota import payment
-from perdure.runtime.app import load_app
+from perdure.runtime.app import App, load_app
 from perdure.runtime.documents.jobs.board import JobBoard
-from perdure.runtime.documents.jobs.dispatch import DueJob, FoundJobs, look
+from perdure.runtime.documents.jobs.dispatch import DueJob, FoundJobs
 from perdure.runtime.documents.jobs.hand import JobCrew
+from perdure.runtime.documents.jobs.jobs import Jobs
 from perdure.runtime.documents.jobs.serve import ServedJob, serve
 from perdure.runtime.documents.store import StoreMeans
 
@@ -49,10 +50,11 @@ async def jobs(chosen: Settings | None = None) -> AsyncIterator[OpenJobs]:
     app.load()
     async with opened_worlds(found, app) as (authority, _), AsyncExitStack() as stack:
         means = StoreMeans(authority, system.now, system.new_token, asyncio.sleep)
-        own = system_jobs(found, once(partial(_lake, stack, found)))
-        board = JobBoard(means, found.storage, {**app.jobs(), **own}, app.name)
         suits = LEASE_MS_LOCAL if found.backend == "sqlite" else LEASE_MS_CLOUD
         crew = JobCrew(means=means, lease_ms=found.lease_ms or suits)
+        own = App(app.name)
+        register(own, found, once(partial(_lake, stack, found)))
+        board = JobBoard(means, Jobs(crew, found.storage, app), Jobs(crew, found.storage, own))
         yield OpenJobs(found, authority, board, crew)
 
 
@@ -123,10 +125,4 @@ class OpenJobs:
 
     async def due(self, go_on: Callable[[], bool]) -> FoundJobs:
         """Find the jobs that are due, without telling anybody."""
-
-        async def nobody(_: Any) -> None:
-            return
-
-        return await look(
-            self.authority, self.settings.storage, now=system.now, go_on=go_on, tell=nobody
-        )
+        return await self.jobs.application.look(go_on=go_on)

@@ -46,7 +46,6 @@ from perdure.kernel.documents.records import (
 )
 from perdure.kernel.documents.tables import StoredTable, Table
 from perdure.kernel.documents.wire import WireWrite, checked_key, checked_parts, parsed_writes
-from perdure.kernel.documents.writes import check_address
 from perdure.kernel.errors import Invalid, InvalidId, InvalidValue, OutOfRange, Unavailable
 from perdure.kernel.ids import (
     CommitId,

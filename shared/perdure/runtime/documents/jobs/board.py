@@ -1,33 +1,30 @@
-"""Jobs as they are asked for from outside: started, looked at, and ended by their names."""
+"""Jobs as they are asked for from outside: those of an application, and Perdure's own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from perdure.kernel.documents.content import base
 from perdure.kernel.documents.create import CreateDocumentStore
 from perdure.kernel.documents.errors import InvalidCursor, UnknownJob
-from perdure.kernel.documents.jobs.abort import AbortJob, Marked
-from perdure.kernel.documents.jobs.describe import DescribeJob, JobInfo, ListJobs
+from perdure.kernel.documents.jobs.abort import Marked
+from perdure.kernel.documents.jobs.describe import JobInfo
 from perdure.kernel.documents.jobs.records import JobAddress
-from perdure.kernel.documents.jobs.start import Started, StartJob
+from perdure.kernel.documents.jobs.start import Started
 from perdure.kernel.documents.places import SYSTEM_PREFIX, DocumentStoreRef
 from perdure.kernel.documents.read import find_document, load_document
 from perdure.kernel.errors import Unavailable
-from perdure.kernel.ids import DocumentStoreId, Instant, JobId, StorageId, checked_id
+from perdure.kernel.ids import DocumentStoreId, Instant, Token
 from perdure.kernel.shown import shown
-from perdure.kernel.view import Request, View
+from perdure.kernel.view import View
 from perdure.runtime.documents.jobs.declaration import Job
 from perdure.runtime.documents.jobs.dispatch import DueJob
+from perdure.runtime.documents.jobs.jobs import READ_TRIES, Jobs
 from perdure.runtime.documents.reading import read_at_once
 from perdure.runtime.documents.store import StoreMeans
-from perdure.runtime.documents.stores import ASKED_TRIES
 from perdure.runtime.session.sessions import lineage_of
 from perdure.runtime.steady import steadily
-
-T = TypeVar("T")
 
 SYSTEM: Final = DocumentStoreId(f"{SYSTEM_PREFIX}system")
 """The document store of Perdure's own jobs, made when the first of them is started."""
@@ -48,44 +45,42 @@ class JobsFrom:
     def read(cls, text: str) -> JobsFrom:
         """Read what :attr:`spelled` spells. Raises InvalidCursor."""
         owner, _, behind = text.partition("\n")
-        if behind and not behind.isdecimal():
+        if behind and not (behind.isascii() and behind.isdecimal()):
             raise InvalidCursor(expected="where a page of jobs ended", found=shown(text))
         return cls(owner, int(behind) if behind else None)
 
 
 @dataclass(frozen=True, slots=True)
 class JobBoard:
-    """The jobs of one storage: those of its application, and Perdure's own."""
+    """The jobs of one storage. Perdure's own are in a store of their own, and nowhere else."""
 
     means: StoreMeans
-    storage: StorageId
-    declared: Mapping[str, Job]
-    app: str = ""
+    application: Jobs
+    own: Jobs
+
+    def jobs_in(self, store: str) -> Jobs:
+        """Return which jobs a store may have."""
+        return self.own if store.startswith(SYSTEM_PREFIX) else self.application
 
     def ref(self, store: str) -> DocumentStoreRef:
         """Name a document store of this storage. Raises InvalidId."""
-        checked_id(store, what="a document store's id")
-        return DocumentStoreRef(self.storage, DocumentStoreId(store))
+        return self.application.ref(store)
 
-    def job_named(self, name: str) -> Job:
-        """Return what is declared under a name. Raises UnknownJob."""
-        found = self.declared.get(name)
-        if found is None:
+    def declaration(self, store: str, job: JobAddress) -> Job:
+        """Return how a job is declared. Raises UnknownJob."""
+        found = self.jobs_in(store).app.job_named(job.name)
+        if found.owner != job.owner:
             raise UnknownJob(
-                expected=f"one of the jobs {', '.join(sorted(self.declared)) or '(none)'}",
-                found=shown(name),
+                expected=f"job {job.name} of {found.owner!r}", found=f"one of {shown(job.owner)}"
             )
         return found
 
-    def address(self, name: str, job: str) -> JobAddress:
-        """Name one job. Raises UnknownJob, InvalidId."""
-        return JobAddress(self.job_named(name).owner, name, JobId(job)).checked()
-
-    def due(self, store: str, job: JobAddress) -> DueJob:
+    def due(self, store: str, name: str, job: str) -> DueJob:
         """Say that a job may have something to do, for a queue that is to take it at once."""
-        return DueJob(self.ref(store), job, self.means.new_token())
+        address = self.jobs_in(store).address(name, job)
+        return DueJob(self.ref(store), address, self.means.new_token())
 
-    def drawn_job_id(self) -> str:
+    def drawn_job_id(self) -> Token:
         """Draw an id for a job that came without one."""
         return self.means.new_token()
 
@@ -95,51 +90,33 @@ class JobBoard:
         name: str,
         args: Mapping[str, Any],
         *,
-        job_id: str | None = None,
+        job_id: str,
         key: str | None = None,
         due_at: int | None = None,
     ) -> Started:
         """Start a job, or return where the one stands that was started so before.
 
-        An id that is not given is drawn; it comes with an unknown outcome, to ask again with.
-        Raises: Invalid kinds, also for arguments that the job does not take; UnknownJob, also for
-        one that belongs in the other kind of store; NotFound, Conflict; Unavailable kinds with
-        ``job_id`` set.
+        Raises: NotFound, UnknownJob, Conflict, Invalid kinds; Unavailable kinds with ``job_id``
+        set.
         """
-        chosen = self.drawn_job_id() if job_id is None else job_id
-        ref, job = self.ref(store), self.job_named(name)
-        if (ref.store == SYSTEM) != name.startswith(SYSTEM_PREFIX):
-            raise UnknownJob(
-                expected=f"{SYSTEM_PREFIX}… in store {SYSTEM!r}, and others elsewhere",
-                found=f"{shown(name)} in {shown(store)}",
-            )
-        first = job.first_state()
-        request = StartJob(
-            ref,
-            self.address(name, chosen),
-            self.means.new_token(),
-            version=job.version,
-            fingerprint=job.fingerprint,
-            args=job.checked_args(dict(args)),
-            key=key,
-            due_at=None if due_at is None else Instant(due_at),
-            state=None if first is None else base(job.version, first),
-        ).checked()
+        jobs = self.jobs_in(store)
+        at = None if due_at is None else Instant(due_at)
         try:
-            if ref.store == SYSTEM:
-                await self._made(ref)
-            return await self._steady(request)
+            if jobs is self.own:
+                jobs.app.job_named(name)  # a name misspelled makes no store
+                await self._made()
+            return await jobs.start(store, name, args, job_id=job_id, key=key, due_at=at)
         except Unavailable as error:
-            error.job_id = chosen
+            error.job_id = job_id
             raise
 
     async def describe(self, store: str, name: str, job: str) -> tuple[JobInfo, Any]:
         """Tell where a job stands, and what its state says. Raises NotFound, UnknownJob."""
-        ref, address = self.ref(store), self.address(name, job)
-        info = await self._steady(DescribeJob(ref, address))
+        jobs, ref = self.jobs_in(store), self.ref(store)
+        info = await jobs.describe(store, name, job)
 
         def state(view: View) -> Any:
-            found = find_document(view, ref.partition, address.state)
+            found = find_document(view, ref.partition, info.job.state)
             loaded = None if found is None else load_document(view, ref.partition, found.id)
             return None if loaded is None else loaded.value
 
@@ -160,37 +137,30 @@ class JobBoard:
 
         Raises: NotFound, UnknownJob for a name that nobody declares, Invalid kinds.
         """
+        jobs = self.jobs_in(store)
+        owners = list(jobs.app.job_owners())
         if owner is not None:
             owners = [owner]
         elif name is not None:
-            owners = [self.job_named(name).owner]
-        else:
-            owners = sorted({each.owner for each in self.declared.values()})
-        place = behind or JobsFrom(owners[0])
-        if place.owner not in owners:
+            owners = [jobs.app.job_named(name).owner]
+        place = behind or JobsFrom(owners[0] if owners else "")
+        if behind is not None and place.owner not in owners:
             raise InvalidCursor(
                 expected="a cursor of this list", found=f"one in the jobs of {shown(place.owner)}"
             )
-        request = ListJobs(self.ref(store), place.owner, name, phase, place.behind, limit).checked()
-        page = await self._steady(request)
+        page = await jobs.discover(
+            store, place.owner, name=name, phase=phase, behind=place.behind, limit=limit
+        )
         if page.behind is not None:
             return page.jobs, JobsFrom(place.owner, page.behind)
-        following = owners[owners.index(place.owner) + 1 :]
+        following = [each for each in owners if each > place.owner]
         return page.jobs, JobsFrom(following[0]) if following else None
 
     async def abort(self, store: str, name: str, job: str, *, reason: str) -> Marked:
         """Mark a job as one that shall end. Raises NotFound, UnknownJob, TooLarge."""
-        request = AbortJob(
-            self.ref(store), self.address(name, job), self.means.new_token(), reason=reason
-        )
-        return await self._steady(request.checked())
+        return await self.jobs_in(store).abort(store, name, job, reason=reason)
 
-    async def _made(self, ref: DocumentStoreRef) -> None:
+    async def _made(self) -> None:
         lineage = lineage_of(self.means.new_token())
-        await self._steady(CreateDocumentStore(ref, lineage, self.app).checked())
-
-    async def _steady(self, request: Request[T]) -> T:
-        """Execute a request that may meet a half-visible commit: ask again, a few times."""
-        return await steadily(
-            self.means.authority, request, tries=ASKED_TRIES, pause=self.means.pause
-        )
+        request = CreateDocumentStore(self.ref(SYSTEM), lineage, self.own.app.name).checked()
+        await steadily(self.means.authority, request, tries=READ_TRIES, pause=self.means.pause)

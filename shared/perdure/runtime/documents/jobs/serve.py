@@ -34,11 +34,7 @@ async def serve(crew: JobCrew, board: JobBoard, due: DueJob, *, deadline: Instan
     Raises: UnknownJob for one that the application does not declare; FenceHeld while another
     works on it; as :func:`perdure.runtime.documents.jobs.runner.run_job` does.
     """
-    declaration = board.job_named(due.job.name)
-    if declaration.owner != due.job.owner:
-        raise UnknownJob(
-            expected=f"job {due.job.name} of {declaration.owner!r}", found=f"of {due.job.owner!r}"
-        )
+    declaration = board.declaration(due.ref.store, due.job)
     try:
         driven = await run_job(crew, due.ref, due.job, declaration, deadline=deadline)
     except (NotFound, UnknownJob):
