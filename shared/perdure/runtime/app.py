@@ -193,6 +193,10 @@ class App:
             )
         return found
 
+    def job_owners(self) -> tuple[str, ...]:
+        """Return whose jobs it declares."""
+        return tuple(sorted({job.owner for job in self._jobs.values()}))
+
     def include(self, *modules: str) -> None:
         """Name modules that register processors, agents and jobs on import; :meth:`load` imports them."""
         self._modules.extend(modules)

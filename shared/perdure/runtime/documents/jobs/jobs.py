@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from perdure.kernel.documents.content import base
-from perdure.kernel.documents.jobs.abort import AbortJob, Marked
+from perdure.kernel.documents.jobs.abort import AbortJob, Marked, RetryJob
 from perdure.kernel.documents.jobs.describe import (
     ENDED,
     JOBS_PAGE_MAX,
@@ -16,6 +16,7 @@ from perdure.kernel.documents.jobs.describe import (
     JobsPage,
     ListJobs,
 )
+from perdure.kernel.documents.jobs.hints import HintJob
 from perdure.kernel.documents.jobs.records import JobAddress
 from perdure.kernel.documents.jobs.start import Started, StartJob
 from perdure.kernel.documents.places import DocumentStoreRef
@@ -109,6 +110,28 @@ class Jobs:
         marked = await self._steady(request.checked())
         await self.crew.abort(ref, address, reason, joins=joins)
         return marked
+
+    async def retry(self, store: str, name: str, job: str) -> JobInfo:
+        """Let a blocked job go on. Raises NotFound, UnknownJob; Conflict if it is not blocked."""
+        token = self.crew.means.new_token()
+        return await self._steady(RetryJob(self.ref(store), self.address(name, job), token))
+
+    async def hint(self, store: str) -> int:
+        """Let every job of the application's owners be found again, and say how many were not.
+
+        Needed once for a store that was imported or was a replica: hints are in no log.
+        """
+        ref, hinted = self.ref(store), 0
+        for owner in self.app.job_owners():
+            behind: int | None = None
+            while True:
+                page = await self._steady(ListJobs(ref, owner, behind=behind))
+                for each in page.jobs:
+                    hinted += await self._steady(HintJob(ref, each.job))
+                behind = page.behind
+                if behind is None:
+                    break
+        return hinted
 
     async def describe(self, store: str, name: str, job: str) -> JobInfo:
         """Tell where a job stands, or what it came to. Raises NotFound, UnknownJob."""
