@@ -1,1 +1,1 @@
-"""Jobs: what an application declares of them, and the process that runs one to its end."""
+"""Jobs at work: found, driven, and told of."""

@@ -1,50 +1,54 @@
-"""Dispatch of jobs: which have something to do now, found in their hints."""
+"""Dispatch of jobs: which are due now, found in their hints."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from perdure.kernel.canonical import digest
+from perdure.kernel.documents.jobs.describe import DescribeJob, JobInfo
 from perdure.kernel.documents.jobs.hints import JobWakes, RestJob
-from perdure.kernel.documents.jobs.records import JobAddress, JobWake
+from perdure.kernel.documents.jobs.records import JobAddress, JobWake, hint_of
 from perdure.kernel.documents.places import DocumentStoreRef
-from perdure.kernel.errors import PerdureError
-from perdure.kernel.ids import Instant, StorageId
-from perdure.runtime.hints import LOOKS_AT_ONCE, pages_of
+from perdure.kernel.ids import Instant, StorageId, short_hash
+from perdure.runtime.hints import Looked, Looking
 from perdure.runtime.ports import Executes
 
 
 @dataclass(frozen=True, slots=True)
+class JobName:
+    """One job, by the store that it is kept in."""
+
+    ref: DocumentStoreRef
+    job: JobAddress
+
+    def __str__(self) -> str:
+        return f"{self.job} of store {self.ref.store}"
+
+
+@dataclass(frozen=True, slots=True)
 class DueJob:
-    """A job that somebody must go on with."""
+    """A job that may have something to do."""
 
     ref: DocumentStoreRef
     job: JobAddress
     once: str
     """What a queue is to drop a second message by."""
 
-    hint: str
+    hint: str | None = None
+    """The hint that it was found by."""
+
+    @property
+    def group(self) -> str:
+        """Name whose messages are handed out one after another: those of this job alone."""
+        return f"{self.ref.partition}/{short_hash(self.job.owner, self.job.name, self.job.job)}"
 
 
-@dataclass(frozen=True, slots=True)
-class FoundJobs:
-    """What one look came to."""
-
-    due: tuple[DueJob, ...]
-    failed: tuple[tuple[DocumentStoreRef, JobAddress, PerdureError], ...] = ()
-    """Jobs that could not be looked at."""
-
-    done: bool = True
-    """All hints were looked at; else time ran out, and the next look finds the rest."""
-
+FoundJobs = Looked[JobName, DueJob]
+"""What one look came to."""
 
 Tell = Callable[[Sequence[DueJob]], Awaitable[None]]
-
-
-async def nobody(_: Sequence[DueJob]) -> None:
-    """Tell nobody of what was found."""
 
 
 async def look(
@@ -53,45 +57,45 @@ async def look(
     *,
     now: Callable[[], Instant],
     go_on: Callable[[], bool],
-    tell: Tell = nobody,
+    tell: Tell,
 ) -> FoundJobs:
-    """Find every job of a storage that is due, and lay to rest the hints that no job names.
+    """Find every job of a storage that is due, and take away the hints of those that ended.
 
-    A hint is never believed: the job's own record says whether it is due. ``tell`` is given what
-    each page of hints has come to, before the next is looked at.
+    A hint is never believed: the job's own document says whether it is due. ``tell`` is given
+    what each page of hints has come to, before the next is looked at.
     """
-    due: dict[tuple[DocumentStoreRef, JobAddress], DueJob] = {}
-    failed: list[tuple[DocumentStoreRef, JobAddress, PerdureError]] = []
-    gate = asyncio.Semaphore(LOOKS_AT_ONCE)
-
-    async def looked_at(hint: JobWake) -> DueJob | None:
-        async with gate:
-            try:
-                rest = await authority.execute(RestJob(hint.ref, hint.address, hint.sort))
-            except PerdureError as error:
-                failed.append((hint.ref, hint.address, error))
-                return None
-        # One that is held is left to its holder: its hint lies where the claim ends.
-        return DueJob(hint.ref, hint.address, once_of(hint), hint.sort) if rest == "due" else None
-
-    def ask(shard: int, beyond: str) -> JobWakes:
-        return JobWakes(shard, now(), beyond=beyond)
-
-    async for hints in pages_of(authority, now, ask):
-        if not go_on():
-            return FoundJobs(tuple(due.values()), tuple(failed), done=False)
-        # A table may hold the hints of other storages, too; these are left alone.
-        ours = [hint for hint in hints if hint.storage == storage]
-        found = await asyncio.gather(*map(looked_at, ours))
-        fresh = [each for each in found if each is not None and (each.ref, each.job) not in due]
-        due |= {(each.ref, each.job): each for each in fresh}
-        if fresh:
-            await tell(fresh)
-    return FoundJobs(tuple(due.values()), tuple(failed))
+    looking = Looking[JobWake, JobName, DueJob](
+        ask=lambda shard, beyond: JobWakes(shard, now(), beyond=beyond),
+        is_ours=lambda hint: hint.storage == storage,
+        name=lambda hint: JobName(hint.ref, hint.address),
+        look=partial(_due, authority),
+    )
+    return await looking.through(authority, now, go_on, tell)
 
 
-def once_of(hint: JobWake) -> str:
-    """Name what is to be done, until its hint lies elsewhere."""
-    job = hint.address
-    parts = (hint.ref.partition, job.owner, job.name, job.job, hint.sort)
+async def _due(authority: Executes, hint: JobWake) -> DueJob | None:
+    if await authority.execute(RestJob(hint.ref, hint.address, hint.sort)) != "due":
+        return None
+    info = await authority.execute(DescribeJob(hint.ref, hint.address))
+    return DueJob(hint.ref, hint.address, attempt(hint, info), hint.sort)
+
+
+def attempt(hint: JobWake, info: JobInfo) -> str:
+    """Name what is to be done, until somebody has tried."""
+    parts = (
+        hint.ref.partition,
+        hint.sort,
+        info.phase,
+        str(info.restarts),
+        str(info.finish_failures),
+        str(info.due_at),
+        str(info.held_until),
+    )
     return digest("perdure.job.due.v1", *(part.encode() for part in parts))
+
+
+def is_job_hint(hint: str, ref: DocumentStoreRef, job: JobAddress) -> bool:
+    """Say whether a hint is one of a job."""
+    minute, mark, _ = hint.partition("/")
+    rest = hint_of(ref, job, Instant(0)).sort.partition("/")[2]
+    return bool(mark) and minute.isdecimal() and hint == f"{minute}/{rest}"
