@@ -14,7 +14,7 @@ from tests.support.documents import LINEAGE, REF
 from perdure.kernel.documents.commit import DocumentsRequest
 from perdure.kernel.documents.content import base
 from perdure.kernel.documents.create import CreateDocumentStore
-from perdure.kernel.documents.jobs.abort import AbortJob
+from perdure.kernel.documents.jobs.abort import AbortJob, RetryJob
 from perdure.kernel.documents.jobs.describe import DescribeJob, JobInfo
 from perdure.kernel.documents.jobs.finish import EndJob, FailFinish
 from perdure.kernel.documents.jobs.records import (
@@ -160,6 +160,9 @@ class JobStore:
 
     def abort(self, reason: str = "enough") -> Any:
         return self.ask(AbortJob(REF, self.job, self.token(), reason=reason).checked())
+
+    def retry(self) -> JobInfo:
+        return self.ask(RetryJob(REF, self.job, self.token()))
 
     def told(self) -> JobInfo:
         return self.ask(DescribeJob(REF, self.job))

@@ -194,7 +194,7 @@ class App:
         return found
 
     def job_owners(self) -> tuple[str, ...]:
-        """Return the owners of its jobs, sorted."""
+        """Return whose jobs it declares."""
         return tuple(sorted({job.owner for job in self._jobs.values()}))
 
     def include(self, *modules: str) -> None:

@@ -168,9 +168,10 @@ def test_a_run_that_does_not_stop_is_fenced_and_written_stopped():
         driven = await running
         await settled()
         told = await one.told()
-        return driven.state, told.phase, told.restarts, one.jobs.crew.under_way
+        read = (await one.state())["read"]
+        return driven.state, told.phase, told.restarts, read, one.jobs.crew.under_way
 
-    assert asyncio.run(story()) == ("stopped", "stopped", 0, {})
+    assert asyncio.run(story()) == ("stopped", "stopped", 0, 1, {})
     assert len(refused) == 1
 
 
@@ -390,7 +391,10 @@ def test_a_finish_that_fails_is_called_again_when_its_pause_is_over():
 
 def test_a_finish_whose_writes_are_refused_has_failed():
     async def finish(ending):
-        return [CreateDocument(NOTE, "rewinding", base(1, {}), id=1).checked()]
+        return [
+            CreateDocument(NOTE, "none", base(1, {})),
+            CreateDocument(NOTE, "none", base(1, {})),
+        ]
 
     async def story():
         one = await process(app=app_with(counts, finish=finish))

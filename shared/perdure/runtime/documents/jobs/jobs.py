@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from perdure.kernel.documents.content import base
-from perdure.kernel.documents.jobs.abort import AbortJob, Marked
+from perdure.kernel.documents.jobs.abort import AbortJob, Marked, RetryJob
 from perdure.kernel.documents.jobs.describe import (
     ENDED,
     JOBS_PAGE_MAX,
@@ -16,6 +16,7 @@ from perdure.kernel.documents.jobs.describe import (
     JobsPage,
     ListJobs,
 )
+from perdure.kernel.documents.jobs.hints import HintJob
 from perdure.kernel.documents.jobs.records import JobAddress
 from perdure.kernel.documents.jobs.start import Started, StartJob
 from perdure.kernel.documents.places import DocumentStoreRef
@@ -24,13 +25,17 @@ from perdure.kernel.ids import DocumentStoreId, Instant, JobId, StorageId, check
 from perdure.kernel.view import Request
 from perdure.runtime.app import App
 from perdure.runtime.documents.jobs import dispatch
-from perdure.runtime.documents.jobs.dispatch import FoundJobs, Tell
+from perdure.runtime.documents.jobs.dispatch import DueJob, FoundJobs, Tell
 from perdure.runtime.documents.jobs.hand import JobCrew
 from perdure.runtime.documents.jobs.outcomes import result_of
 from perdure.runtime.documents.jobs.runner import JobDriven, run_job
 from perdure.runtime.steady import steadily
 
 T = TypeVar("T")
+
+async def nobody(_: Sequence[DueJob]) -> None:
+    """Tell nobody of what was found."""
+
 
 READ_TRIES = 8
 """Times that something is asked for which meets a running commit."""
@@ -110,6 +115,28 @@ class Jobs:
         await self.crew.abort(ref, address, reason, joins=joins)
         return marked
 
+    async def retry(self, store: str, name: str, job: str) -> JobInfo:
+        """Let a blocked job go on. Raises NotFound, UnknownJob; Conflict if it is not blocked."""
+        token = self.crew.means.new_token()
+        return await self._steady(RetryJob(self.ref(store), self.address(name, job), token))
+
+    async def hint(self, store: str) -> int:
+        """Let every job of the application's owners be found again, and say how many were not.
+
+        Needed once for a store that was imported or was a replica: hints are in no log.
+        """
+        ref, hinted = self.ref(store), 0
+        for owner in self.app.job_owners():
+            behind: int | None = None
+            while True:
+                page = await self._steady(ListJobs(ref, owner, behind=behind))
+                for each in page.jobs:
+                    hinted += await self._steady(HintJob(ref, each.job))
+                behind = page.behind
+                if behind is None:
+                    break
+        return hinted
+
     async def describe(self, store: str, name: str, job: str) -> JobInfo:
         """Tell where a job stands, or what it came to. Raises NotFound, UnknownJob."""
         return await self._steady(DescribeJob(self.ref(store), self.address(name, job)))
@@ -144,7 +171,7 @@ class Jobs:
         address = self.address(name, job)
         return await run_job(self.crew, self.ref(store), address, declaration, deadline=deadline)
 
-    async def look(self, *, go_on: Callable[[], bool], tell: Tell = dispatch.nobody) -> FoundJobs:
+    async def look(self, *, go_on: Callable[[], bool], tell: Tell = nobody) -> FoundJobs:
         """Find the jobs that are due, as :func:`dispatch.look` does."""
         means = self.crew.means
         return await dispatch.look(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Stores(Protocol):
     """Writes a run's state, and forgets the restarts before it."""
 
-    async def __call__(self, change: StateChange | None) -> JobRecord: ...
+    async def __call__(self, change: StateChange) -> JobRecord: ...
 
 
 class Clock(Protocol):
@@ -136,18 +136,16 @@ class JobRun:
     async def _stored(self, value: Any) -> None:
         assert self._kept is not None, "a state is stored"
         change = self._kept.change_to(value)
-        if change is None and not self._counted:
-            return
+        if change is None:
+            return  # it says what it said: that is no progress, and forgets no restart
         try:
             record = await self._store(change)
         except (Unavailable, StaleWriter) as error:
             self.end(error)
             raise
         self._counted = 0
-        if change is not None:
-            self._kept.stored(copy.deepcopy(value), change)
-        if not self._kept.is_held:
-            self._disarm()
+        self._kept.stored(copy.deepcopy(value), change)
+        self._disarm()
         if record.abort is not None:
             self.abort(record.abort)
 

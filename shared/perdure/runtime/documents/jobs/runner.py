@@ -156,7 +156,7 @@ class _Running:
         if info.abort is not None:
             self._run.abort(info.abort)
 
-    async def _store(self, change: StateChange | None) -> JobRecord:
+    async def _store(self, change: StateChange) -> JobRecord:
         hand = self._hand
         return await hand.sent(
             lambda token: ChangeJobState(hand.ref, hand.job, token, grip=hand.grip, change=change)
