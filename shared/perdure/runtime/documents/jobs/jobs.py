@@ -33,6 +33,7 @@ from perdure.runtime.steady import steadily
 
 T = TypeVar("T")
 
+
 async def nobody(_: Sequence[DueJob]) -> None:
     """Tell nobody of what was found."""
 
