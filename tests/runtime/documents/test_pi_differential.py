@@ -262,7 +262,7 @@ async def told(story: list[Any], opener: AbstractAsyncContextManager[Opener]) ->
 Opening = Callable[[], AbstractAsyncContextManager[Opener]]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(stories)
 def test_memory_answers_as_durables_own(story: list[Any]) -> None:
     asyncio.run(told(story, stores.memory()))
