@@ -149,6 +149,10 @@ class OpenStore:
         """What this handle holds, or has held until another took it."""
         return tuple(self._grips.values())
 
+    def raise_to(self, id: int) -> None:
+        """Let no id up to ``id`` be given any more."""
+        self._next_id = raised(self._next_id, id)
+
     @contextmanager
     def bound(self, *names: str) -> Iterator[None]:
         """Have tables or namespaces in hand that nobody else of this process has.
@@ -162,10 +166,13 @@ class OpenStore:
             self.release(taken)
 
     def bind(self, *names: str) -> tuple[str, ...]:
-        """Take names in hand, all or none. Raises NameBound."""
+        """Take names in hand, all or none: of tables, of an owner's namespace, or of all of them.
+
+        Those are spelled `owner:table`, `owner/namespace` and `owner/*`. Raises NameBound.
+        """
         self._check_open()
         for name in names:
-            if name in self._bound:
+            if self._is_taken(name):
                 raise NameBound(expected=f"{name!r} to be in nobody's hand", found="a holder")
         self._bound |= set(names)
         return names
@@ -173,6 +180,14 @@ class OpenStore:
     def release(self, names: Sequence[str]) -> None:
         """Let go of names."""
         self._bound -= set(names)
+
+    def _is_taken(self, name: str) -> bool:
+        owner, slash, namespace = name.partition("/")
+        if not slash:
+            return name in self._bound
+        if namespace == "*":
+            return any(each.startswith(f"{owner}/") for each in self._bound)
+        return name in self._bound or f"{owner}/*" in self._bound
 
     @property
     def is_bound(self) -> bool:
