@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -184,6 +184,19 @@ class OpenStore:
             declared: Declared = await self.means.authority.execute(request)
             self._schema = declared.schema
             return declared
+
+    @asynccontextmanager
+    async def in_line(self) -> AsyncIterator[None]:
+        """Hold the line of commits: whatever else this handle commits waits. Raises StoreClosed."""
+        self._check_open()
+        async with self._queue:
+            self._check_open(closing=True)
+            yield
+
+    def saw(self, seq: Seq, next_id: int) -> None:
+        """Take in a commit that was made in the line of commits, but not by :meth:`commit`."""
+        self._seen = max(self._seen, seq)
+        self._next_id = max(self._next_id, next_id)
 
     async def read(self, look: Callable[[View], T]) -> T:
         """Return what ``look`` makes of the store as of one moment. Raises what it raises."""
