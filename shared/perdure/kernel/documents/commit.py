@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from perdure.kernel.documents.errors import (
@@ -69,6 +69,9 @@ class Committed:
     replayed: bool = False
     """It had happened before it was asked for again."""
 
+    entry: Logged | None = field(default=None, compare=False, repr=False)
+    """What the log has of it: whoever follows the store need not read that."""
+
 
 @dataclass(frozen=True, slots=True)
 class CommitWrites(DocumentsRequest):
@@ -116,7 +119,7 @@ class CommitWrites(DocumentsRequest):
         if self.lease_ms and self.grip is not None:
             head = renewed(head, self.grip, Instant(now + self.lease_ms))
         after, entry = logged(head, step, self.attempt, now)
-        reply = Committed(after.seq, after.next_id, tuple(step.created))
+        reply = Committed(after.seq, after.next_id, tuple(step.created), entry=entry)
         return Decision(reply, (*step.writes(), entry, after))
 
     def _happened(self, view: View, head: StoreHead) -> Committed | None:
@@ -134,7 +137,7 @@ class CommitWrites(DocumentsRequest):
             entry = view.peek(key)
             if entry is not None and entry.attempt == self.attempt:
                 ids = [each["id"] for each in entry.told() if each["w"] == "document.create"]
-                return Committed(entry.seq, entry.next_id, tuple(ids), replayed=True)
+                return Committed(entry.seq, entry.next_id, tuple(ids), replayed=True, entry=entry)
         return None
 
 
@@ -157,7 +160,9 @@ def in_order(staged: Sequence[StagedWrite]) -> list[StagedWrite]:
             case RetireDocument():
                 if each.id not in created:
                     retirements.append(each)
-            case CreateDocument() | CopyDocument() | ChangeDocument():
+            case ChangeDocument():
+                creations.append(each)
+            case CreateDocument() | CopyDocument():
                 creations.append(each)
                 creations += [ended for ended in fresh if ended.id == each.id]
             case _:

@@ -39,6 +39,7 @@ Refused
 ├── StoreImporting       an import has not come to its end: nothing is visible
 ├── FollowsSource        the store is a replica: it takes the commits of its source alone
 ├── LogTrimmed           the entries asked for have left the log
+├── FollowFailed         something that a host follows has failed; the host attaches it again
 └── NotAFollower         the commits do not follow the last one of the replica
 """
 
@@ -156,6 +157,9 @@ class FollowsSource(Refused): ...
 
 
 class LogTrimmed(Refused): ...
+
+
+class FollowFailed(Refused): ...
 
 
 class NotAFollower(Refused): ...

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from perdure.kernel.documents import export, places
+from perdure.kernel.documents.called import check_address, check_id, check_meta
 from perdure.kernel.documents.content import Content, content_of
 from perdure.kernel.documents.errors import (
     CountsDiffer,
@@ -28,7 +29,6 @@ from perdure.kernel.documents.export_parts import (
 from perdure.kernel.documents.places import Address
 from perdure.kernel.documents.records import HISTORIES, Document, Revision, Row
 from perdure.kernel.documents.tables import StoredTable, Table, stored_as
-from perdure.kernel.documents.writes import check_address, check_id, check_meta
 from perdure.kernel.errors import Invalid
 from perdure.kernel.ids import DocumentId, Epoch, Lineage, Partition, Seq
 from perdure.kernel.shown import shown

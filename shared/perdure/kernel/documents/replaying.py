@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from perdure.kernel.documents.called import check_id
 from perdure.kernel.documents.content import content_of
 from perdure.kernel.documents.declare import declare
 from perdure.kernel.documents.errors import UnknownTable
@@ -26,7 +27,6 @@ from perdure.kernel.documents.writes import (
     ChangeDocument,
     CreateDocument,
     RetireDocument,
-    check_id,
 )
 from perdure.kernel.errors import Conflict, NewerWriter
 from perdure.kernel.ids import DocumentId, Partition
