@@ -45,7 +45,6 @@ COLORS = ("red", "green", "blue", "")
 NAMES = ("", "a/b", "ü", "\ud800", "\U0001f600")
 
 
-
 class Past:
     """Makes commits to a store as a seed says, each of them one that the store takes or refuses."""
 
