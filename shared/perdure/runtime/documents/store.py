@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeVar
 
@@ -322,6 +322,19 @@ class OpenStore:
         self._check_open()
         async with self._queue:
             return await self.means.authority.execute(request)
+
+    @asynccontextmanager
+    async def in_line(self) -> AsyncIterator[None]:
+        """Hold the line of commits: whatever else this handle commits waits. Raises StoreClosed."""
+        self._check_open()
+        async with self._queue:
+            self._check_open(closing=True)
+            yield
+
+    def saw(self, seq: Seq, next_id: int) -> None:
+        """Take in a commit that was made in the line of commits, but not by :meth:`commit`."""
+        self._seen = max(self._seen, seq)
+        self._ids.follow(next_id)
 
     async def read(self, look: Callable[[View], T]) -> T:
         """Return what ``look`` makes of the store as of one moment.
