@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from perdure.kernel.documents.errors import (
+    FollowsSource,
     LogTrimmed,
     OwnerHeld,
     StoreDiverged,
+    StoreImporting,
     TableMigrating,
 )
 from perdure.kernel.documents.places import DocumentStoreRef
@@ -158,7 +160,9 @@ def in_order(staged: Sequence[StagedWrite]) -> list[StagedWrite]:
             case RetireDocument():
                 if each.id not in created:
                     retirements.append(each)
-            case CreateDocument() | CopyDocument() | ChangeDocument():
+            case ChangeDocument():
+                creations.append(each)
+            case CreateDocument() | CopyDocument():
                 creations.append(each)
                 creations += [ended for ended in fresh if ended.id == each.id]
             case _:
@@ -169,16 +173,37 @@ def in_order(staged: Sequence[StagedWrite]) -> list[StagedWrite]:
 def existing_head(view: View, ref: DocumentStoreRef) -> StoreHead:
     """Return the head of a store that may be written, and condition the commit on it.
 
-    Raises: NotFound; StoreDiverged for a replica that was told what does not fit.
+    Raises: NotFound; StoreImporting; StoreDiverged for a replica that was told what does not fit,
+    FollowsSource for any other.
     """
     head = view.get(store_head_key(ref.partition))
     if head is None:
         raise no_store(ref)
+    check_whole(head, ref)
+    check_undivided(head, ref)
+    if head.follows:
+        raise FollowsSource(
+            expected=f"document store {ref.store!r} to take commits of its own",
+            found="a replica: promote it first",
+        )
+    return head
+
+
+def check_whole(head: StoreHead, ref: DocumentStoreRef) -> None:
+    """Refuse to look at half an import. Raises StoreImporting."""
+    if head.importing is not None:
+        raise StoreImporting(
+            expected=f"document store {ref.store!r} as a whole",
+            found=f"an import of {head.importing.sha256[:12]}… that has not ended",
+        )
+
+
+def check_undivided(head: StoreHead, ref: DocumentStoreRef) -> None:
+    """Refuse what is not what its source was. Raises StoreDiverged."""
     if head.diverged is not None:
         raise StoreDiverged(
             expected=f"document store {ref.store!r} as its source is", found=head.diverged
         )
-    return head
 
 
 def no_store(ref: DocumentStoreRef) -> NotFound:

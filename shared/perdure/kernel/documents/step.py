@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, TypeVar
 
 from perdure.kernel.canonical import canonical
 from perdure.kernel.documents import places
 from perdure.kernel.documents.errors import IdsExhausted
 from perdure.kernel.documents.records import StoreHead
 from perdure.kernel.ids import Partition, Seq
+from perdure.kernel.limits import COMMIT_ACTIONS_MAX
 from perdure.kernel.record import Record
 from perdure.kernel.view import Key, Range, Reads, Removed, View, Write
 
 R = TypeVar("R", bound=Record)
+
+
+BESIDE_STEP: Final = 8
+"""Records of a commit that no step counts: head, log entry, and what its request adds."""
 
 
 class StagedWrite(Protocol):
@@ -59,6 +64,8 @@ class Step:
         self.owners: set[str] = set()
         """Whose documents and rows were written."""
 
+        self._last: dict[object, Callable[[Step, int], int]] = {}
+
     def read(self, key: Key[R]) -> R | None:
         """Return a record as it is after what was written so far. Raises Missing."""
         if key in self._written:
@@ -88,6 +95,13 @@ class Step:
         """Write nothing at a key of this commit's own that holds nothing yet."""
         self._written.pop(key, None)
 
+    def finish_with(self, name: object, work: Callable[[Step, int], int]) -> None:
+        """Have ``work`` done behind everything else, once for a name, in the room that is left then.
+
+        It is told how many records the commit may still write, and returns how many it wrote.
+        """
+        self._last[name] = work
+
     def mint(self) -> int:
         """Give the next id. Raises IdsExhausted."""
         if self.next_id >= places.SAFE_INTEGER_MAX:
@@ -113,6 +127,7 @@ class Step:
 
     def writes(self) -> tuple[Write, ...]:
         """Return what the commit writes beside head and log: what was there and is not is removed."""
+        self._finish()
         found: list[Write] = []
         for key, record in self._written.items():
             if record is not None:
@@ -120,6 +135,13 @@ class Step:
             elif self.view.peek(key) is not None:
                 found.append(Removed(key))
         return tuple(found)
+
+    def _finish(self) -> None:
+        named = sum(key not in self._written for key in self.view.named)
+        room = COMMIT_ACTIONS_MAX - len(self._written) - named - BESIDE_STEP
+        for work in self._last.values():
+            room -= work(self, room)
+        self._last.clear()
 
 
 def raised(next_id: int, id: int) -> int:

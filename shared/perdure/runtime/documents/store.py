@@ -21,15 +21,14 @@ from perdure.kernel.errors import OutcomeUnknown, PerdureError, StaleWriter
 from perdure.kernel.ids import DocumentId, Instant, Seq, Token
 from perdure.kernel.view import View
 from perdure.runtime.documents.follow.feed import Feed, caught_up
-from perdure.runtime.documents.reading import Views, read_at_once
-from perdure.runtime.ports import Executes
+from perdure.runtime.documents.reading import ReadsAndExecutes, executed_at_once, read_at_once
 from perdure.runtime.session.ports import Pause
 
 T = TypeVar("T")
 
 
-class Authority(Views, Executes, Protocol):
-    """Executes requests and loads records."""
+class Authority(ReadsAndExecutes, Protocol):
+    """Executes requests, loads records, and ends."""
 
     async def close(self) -> None: ...
 
@@ -162,7 +161,9 @@ class OpenStore:
                 schema=self._schema,
             )
             try:
-                reply: Committed = await self.means.authority.execute(request)
+                reply: Committed = await executed_at_once(
+                    self.means.authority, request, self._seen, self.means.pause
+                )
             except BaseException as error:
                 if isinstance(error, PerdureError) and not isinstance(error, OutcomeUnknown):
                     raise  # refused, or not done: the store is what it was
