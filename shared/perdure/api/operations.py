@@ -27,6 +27,11 @@ LEAST_ROLE: Final[Mapping[str, Role]] = {
     "discover_sessions": "viewer",
     "get_session": "viewer",
     "read_transcript": "viewer",
+    "discover_stores": "viewer",
+    "get_store": "viewer",
+    "read_documents": "viewer",
+    "read_rows": "viewer",
+    "read_store_log": "viewer",
     "submit_commands": "player",
     "spawn": "player",
     "despawn": "player",
@@ -49,6 +54,8 @@ LEAST_ROLE: Final[Mapping[str, Role]] = {
     "set_consumer": "operator",
     "acknowledge_consumer": "operator",
     "resolve_approval": "operator",
+    "commit_to_store": "operator",
+    "declare_table": "operator",
     "fork_world": "operator",
     "destroy_world": "operator",
     "run_ticks": "operator",
@@ -56,6 +63,7 @@ LEAST_ROLE: Final[Mapping[str, Role]] = {
     "land": "operator",
     "trim": "operator",
     "create_world": "admin",
+    "create_store": "admin",
     "resume_world": "admin",
 }
 """The least role that may ask for each. No name is looked up in any other way than exactly."""

@@ -44,6 +44,9 @@ DocumentId = NewType("DocumentId", int)
 JobId = NewType("JobId", str)
 """What a caller calls one run of a job: the same id of the same job is started once."""
 
+CommitId = NewType("CommitId", str)
+"""What a caller calls a commit to a document store: the same id is committed once."""
+
 Instant = NewType("Instant", int)
 """Milliseconds since 1970, as the wiring's clock said."""
 
