@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from perdure.kernel.canonical import canonical, digest
+from perdure.kernel.documents.called import check_address
 from perdure.kernel.documents.content import Content, base, delta
 from perdure.kernel.documents.errors import UnknownTable
 from perdure.kernel.documents.places import Address, Part
@@ -36,7 +37,6 @@ from perdure.kernel.documents.writes import (
     CopyDocument,
     CreateDocument,
     RetireDocument,
-    check_address,
 )
 from perdure.kernel.errors import (
     InvalidBatch,

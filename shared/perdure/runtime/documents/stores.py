@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from perdure.kernel.caller import LOCAL, Caller
+from perdure.kernel.documents.called import check_address
 from perdure.kernel.documents.commit import Committed
 from perdure.kernel.documents.content import Loaded
 from perdure.kernel.documents.create import (
@@ -45,7 +46,6 @@ from perdure.kernel.documents.records import (
 )
 from perdure.kernel.documents.tables import StoredTable, Table
 from perdure.kernel.documents.wire import WireWrite, checked_key, checked_parts, parsed_writes
-from perdure.kernel.documents.writes import check_address
 from perdure.kernel.errors import Invalid, InvalidValue, OutOfRange, Unavailable
 from perdure.kernel.ids import (
     CommitId,
