@@ -151,7 +151,7 @@ class OpenStore:
 
     def raise_to(self, id: int) -> None:
         """Let no id up to ``id`` be given any more."""
-        self._next_id = raised(self._next_id, id)
+        self._ids.take(id)
 
     @contextmanager
     def bound(self, *names: str) -> Iterator[None]:
