@@ -33,13 +33,12 @@ from perdure.runtime.steady import steadily
 
 T = TypeVar("T")
 
+READ_TRIES = 8
+"""Times that something is asked for which meets a running commit."""
+
 
 async def nobody(_: Sequence[DueJob]) -> None:
     """Tell nobody of what was found."""
-
-
-READ_TRIES = 8
-"""Times that something is asked for which meets a running commit."""
 
 
 @dataclass(frozen=True, slots=True)
