@@ -84,6 +84,10 @@ class OpenJobs:
         """Return what the clock says."""
         return system.now()
 
+    def stop(self) -> None:
+        """Begin no job any more, and give those in hand back in order."""
+        self.crew.closing.set()
+
     def costs(self) -> Costs:
         """Return what the store has been asked for so far."""
         return self.authority.costs()
