@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from perdure.kernel.canonical import canonical
+from perdure.kernel.canonical import canonical, strict
 from perdure.kernel.documents import places
-from perdure.kernel.documents.errors import HistoryNotKept
-from perdure.kernel.documents.ops import applied, check_ops
+from perdure.kernel.documents.errors import DeltaDoesNotApply, HistoryNotKept
+from perdure.kernel.documents.ops import applied_to_own, check_ops, depth_of, reach_of
 from perdure.kernel.documents.records import Document, Revision
 from perdure.kernel.errors import Corrupt, InvalidValue, TooLarge
 from perdure.kernel.ids import Partition, Seq
@@ -19,27 +19,41 @@ from perdure.kernel.view import Range, View
 CONTENT_BYTES_MAX: Final = 4_194_304
 """Canonical bytes of one content: 4 MiB, as a frame's payload."""
 
+LEVELS_MAX: Final = 128
+"""Levels of lists and objects in what a document says. Source: readers of JSON follow some hundred."""
+
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A base or a delta, checked and spelled."""
+    """A base or a delta, checked and spelled. Whoever gave its value may change that as it likes."""
 
     kind: Literal["base", "delta"]
     version: int
     spelled: bytes
-    told: Any
-    """The value of a base, or the operations of a delta."""
+
+    @property
+    def told(self) -> Any:
+        """The value of a base, or the operations of a delta: the caller's own."""
+        return strict(self.spelled)["value" if self.kind == "base" else "ops"]
 
 
 def base(version: int, value: Any) -> Content:
     """Return a base. Raises InvalidValue, TooLarge."""
-    return _content("base", version, {"kind": "base", "value": value, "version": version}, value)
+    content = _content("base", version, {"kind": "base", "value": value, "version": version})
+    if _levels_most(content) > LEVELS_MAX:
+        _check_levels(depth_of(value))
+    return content
 
 
 def delta(version: int, ops: Sequence[Any]) -> Content:
     """Return a delta. Raises InvalidDelta, InvalidValue, TooLarge."""
     check_ops(ops)
-    return _content("delta", version, {"kind": "delta", "ops": ops, "version": version}, ops)
+    content = _content("delta", version, {"kind": "delta", "ops": ops, "version": version})
+    # If no operation reaches deeper, nothing does that any number of them have written.
+    longest = max((len(op[1]) for op in ops if op[0] != "r"), default=0)
+    if longest + _levels_most(content) > LEVELS_MAX:
+        _check_levels(max(map(reach_of, ops), default=0))
+    return content
 
 
 def content_of(told: Any) -> Content:
@@ -52,7 +66,7 @@ def content_of(told: Any) -> Content:
     raise InvalidValue(expected="a base or a delta", found="neither")
 
 
-def _content(kind: Literal["base", "delta"], version: Any, told: Any, held: Any) -> Content:
+def _content(kind: Literal["base", "delta"], version: Any, told: Any) -> Content:
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise InvalidValue(expected="a version of 1 or more", found=repr(version))
     try:
@@ -65,7 +79,20 @@ def _content(kind: Literal["base", "delta"], version: Any, told: Any, held: Any)
         raise TooLarge(
             expected=f"content of at most {CONTENT_BYTES_MAX} bytes", found=f"{len(spelled)}"
         )
-    return Content(kind, version, spelled, held)
+    return Content(kind, version, spelled)
+
+
+def _levels_most(content: Content) -> int:
+    """Return what no nesting of a content can exceed: counting brackets costs nothing."""
+    return content.spelled.count(b"[") + content.spelled.count(b"{")
+
+
+def _check_levels(levels: int) -> None:
+    if levels > LEVELS_MAX:
+        raise TooLarge(
+            expected=f"content of at most {LEVELS_MAX} levels of lists and objects",
+            found=f"{levels}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,36 +137,78 @@ _PAST_PAGE: Final = 200
 
 
 def current(view: View, store: Partition, document: Document) -> Loaded:
-    """Return what a living document says now. Raises Missing, Corrupt, DeltaDoesNotApply."""
-    return _joined(document, view.find(tail_range(store, document)))
+    """Return what a living document says now. Raises Missing, Corrupt."""
+    found = view.find(tail_range(store, document))
+    _check_whole(document, found)
+    return _joined(document, found)
 
 
 def past(view: View, store: Partition, document: Document, at: Seq) -> Loaded:
-    """Return what a document that lived at a commit said then. Raises as :func:`current`."""
+    """Return what a document that lived at a commit said then. Raises Missing, Corrupt."""
     found: list[Revision] = []
     upper = at
     while True:
         page = view.find(tail_range(store, document, upper))
         for each in page:
             found.append(each)
-            if each.told().get("kind") == "base":
+            if _is_base(each):
+                if at >= document.last:
+                    _check_whole(document, found[::-1])
                 return _joined(document, found[::-1])
         if len(page) < _PAST_PAGE:
             return _joined(document, found[::-1])
         upper = Seq(page[-1].seq - 1)
 
 
+def _check_whole(document: Document, found: Sequence[Revision]) -> None:
+    """Hold what lies there to what the document's record says. Raises Corrupt."""
+    is_whole = len(found) == document.deltas + 1
+    if not is_whole or (found[0].seq, found[-1].seq) != (document.base, document.last):
+        where = ", ".join(str(each.seq) for each in found[:3])
+        raise Corrupt(
+            expected=f"{document.deltas + 1} contents of document {document.id}, of commits "
+            f"{document.base} to {document.last}",
+            found=f"{len(found)}, the first of them of commits {where}" if found else "none",
+        )
+
+
 def _joined(document: Document, revisions: Sequence[Revision]) -> Loaded:
-    first = revisions[0].told() if revisions else {}
-    if first.get("kind") != "base":
+    if not revisions or not _is_base(revisions[0]):
         raise Corrupt(expected=f"a base of document {document.id}", found="none")
-    version, batches = first["version"], []
-    for each in revisions[1:]:
-        told = each.told()
-        if told.get("kind") != "delta" or told.get("version") != version:
-            raise Corrupt(
-                expected=f"deltas of version {version} behind the base of document {document.id}",
-                found=f"another content at commit {each.seq}",
-            )
-        batches.append(told["ops"])
-    return Loaded(document, version, applied(first["value"], batches), len(batches))
+    first = _stored(revisions[0], "base", None)
+    batches = [_stored(each, "delta", first["version"])["ops"] for each in revisions[1:]]
+    try:
+        value = applied_to_own(first["value"], batches)
+    except DeltaDoesNotApply as error:
+        raise Corrupt(
+            expected=f"deltas that fit the base of document {document.id} at {revisions[0].seq}",
+            found=f"one that does not: {error}",
+        ) from error
+    return Loaded(document, first["version"], value, len(batches))
+
+
+def _is_base(revision: Revision) -> bool:
+    return revision.content.startswith(b'{"kind":"base",')  # as canonical JSON spells it
+
+
+_HELD: Final = {"base": "value", "delta": "ops"}
+
+
+def _stored(
+    revision: Revision, kind: Literal["base", "delta"], version: int | None
+) -> dict[str, Any]:
+    """Read a stored content of a kind, of one version if it is named. Raises Corrupt."""
+    told = revision.told()
+    is_one = told.keys() == {"kind", "version", _HELD[kind]} and told["kind"] == kind
+    is_list = kind == "base" or isinstance(told.get("ops"), list)
+    if not (is_one and is_list and type(told["version"]) is int):
+        raise Corrupt(
+            expected=f"a {kind} of document {revision.id} at commit {revision.seq}",
+            found="another content",
+        )
+    if version not in (None, told["version"]):
+        raise Corrupt(
+            expected=f"a delta of version {version} behind its base of document {revision.id}",
+            found=f"version {told['version']} at commit {revision.seq}",
+        )
+    return told

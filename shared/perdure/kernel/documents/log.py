@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from perdure.kernel.documents.commit import DocumentsRequest, no_store
+from perdure.kernel.documents.commit import DocumentsRequest, check_whole, no_store
 from perdure.kernel.documents.errors import LogTrimmed, StaleCursor
 from perdure.kernel.documents.places import DocumentStoreRef, log_sort
 from perdure.kernel.documents.records import Logged, StoreHead, logged_key, store_head_key
@@ -160,10 +160,11 @@ class TrimLog(DocumentsRequest):
 
 
 def read_head(view: View, ref: DocumentStoreRef) -> StoreHead:
-    """Return the head of a store, to be read and nothing else. Raises NotFound."""
+    """Return the head of a store, to be read and nothing else. Raises NotFound, StoreImporting."""
     head = view.peek(store_head_key(ref.partition))
     if head is None:
         raise no_store(ref)
+    check_whole(head, ref)
     return head
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from perdure.kernel.documents.errors import DeltaDoesNotApply, InvalidDelta
-from perdure.kernel.shown import shown
+from perdure.kernel.shown import shown, text_of
 
 UNSAFE_SEGMENTS: Final = frozenset({"__proto__", "constructor", "prototype"})
 """Names that reach behind an object in the language of the format's first readers."""
@@ -25,10 +25,10 @@ def check_ops(ops: Any) -> None:
     if not isinstance(ops, list):
         raise _malformed("a list of operations", ops)
     for op in ops:
-        if not isinstance(op, list) or not op or op[0] not in _ARITIES:
+        if not isinstance(op, list) or not op or _arity(op[0]) is None:
             raise _malformed("an operation of 'r', 's', 'd', 'a', 't', 'p' or 'm'", op)
-        if len(op) != _ARITIES[op[0]]:
-            raise _malformed(f"{_ARITIES[op[0]]} parts in {op[0]!r}", op)
+        if len(op) != _arity(op[0]):
+            raise _malformed(f"{_arity(op[0])} parts in {op[0]!r}", op)
         if op[0] != "r":
             _check_path(op[1], may_be_root=op[0] in ("p", "m"))
         if op[0] in _CHECKS:
@@ -40,27 +40,96 @@ def applied(value: Any, batches: Iterable[Sequence[Any]]) -> Any:
 
     Raises: DeltaDoesNotApply.
     """
-    root = copy.deepcopy(value)
+    return applied_to_own(detached(value), batches)
+
+
+def applied_to_own(value: Any, batches: Iterable[Sequence[Any]]) -> Any:
+    """Return what :func:`applied` does, of a value that nobody else has: it is used up.
+
+    Raises: DeltaDoesNotApply.
+    """
     for ops in batches:
         for op in ops:
             try:
-                root = _apply(root, op)
-            except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
+                value = _apply(value, op)
+            except (KeyError, IndexError, TypeError, ValueError) as error:
                 raise DeltaDoesNotApply(
-                    expected=f"a value that takes {shown(op)}", found=str(error)
+                    expected=f"a value that takes {shown(op)}", found=text_of(error)
                 ) from error
+    return value
+
+
+def detached(value: Any) -> Any:
+    """Return a copy of a JSON value that shares no list and no object with it."""
+    if isinstance(value, dict):
+        return {name: detached(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [detached(each) for each in value]
+    return value
+
+
+def reach_of(op: Sequence[Any]) -> int:
+    """Return how many levels of lists and objects a value has at least, where ``op`` has written."""
+    if op[0] == "r":
+        return depth_of(op[1])
+    written = op[-1] if op[0] in ("s", "p") else None
+    return len(op[1]) + depth_of(written)
+
+
+def depth_of(value: Any) -> int:
+    """Return how many levels of lists and objects a JSON value has."""
+    level, depth = [value], 0
+    while level := [each for each in level if isinstance(each, dict | list | tuple)]:
+        depth += 1
+        level = [
+            inner for each in level for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+    return depth
+
+
+def _arity(name: Any) -> int | None:
+    return _ARITIES.get(name) if isinstance(name, str) else None
+
+
+def patched(value: Any, ops: Iterable[Sequence[Any]]) -> Any:
+    """Return ``value`` after checked operations; it shares with ``value`` all that they leave.
+
+    Raises: DeltaDoesNotApply.
+    """
+    root = value
+    for op in ops:
+        try:
+            root = _apply(_opened(root, op), op)
+        except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
+            raise DeltaDoesNotApply(
+                expected=f"a value that takes {shown(op)}", found=str(error)
+            ) from error
     return root
+
+
+def _opened(root: Any, op: Sequence[Any]) -> Any:
+    """Return ``root`` with copies of its own of all that an operation writes to."""
+    if op[0] == "r":
+        return root
+    path = op[1] if op[0] in ("p", "m") else op[1][:-1]
+    opened = node = copy.copy(root)
+    for segment in path:
+        if isinstance(node, list):
+            _check_index(node, segment)
+        node[segment] = copy.copy(node[segment])
+        node = node[segment]
+    return opened
 
 
 def _apply(root: Any, op: Sequence[Any]) -> Any:
     kind = op[0]
     if kind == "r":
-        return copy.deepcopy(op[1])
+        return detached(op[1])
     path = op[1]
     if kind in ("p", "m"):
         items = _list_at(root, path)
         if kind == "p":
-            items[op[2] : op[2] + op[3]] = copy.deepcopy(op[4])
+            items[op[2] : op[2] + op[3]] = detached(op[4])
         else:
             if len(items) != len(op[2]):
                 raise ValueError(f"a list of {len(items)}")
@@ -76,7 +145,7 @@ def _apply(root: Any, op: Sequence[Any]) -> Any:
 
 
 def _set(parent: Any, last: Any, op: Sequence[Any]) -> None:
-    value = copy.deepcopy(op[2])
+    value = detached(op[2])
     if isinstance(parent, list) and last == len(parent):
         parent.append(value)
     else:
@@ -91,7 +160,7 @@ def _delete(parent: Any, last: Any, _op: Sequence[Any]) -> None:
 
 
 def _append(parent: Any, last: Any, op: Sequence[Any]) -> None:
-    parent[last] = _text(parent[last]) + op[2]
+    parent[last] = joined(_text(parent[last]), op[2])
 
 
 def _cut(parent: Any, last: Any, op: Sequence[Any]) -> None:
@@ -112,6 +181,24 @@ def without_front(text: str, units: int) -> str:
         return text[units:]
     encoded = text.encode("utf-16-le", "surrogatepass")
     return encoded[2 * units :].decode("utf-16-le", "surrogatepass")
+
+
+def joined(text: str, more: str) -> str:
+    """Return both texts in one; two halves of a pair that meet are one character."""
+    if text and more and is_high(text[-1]) and is_low(more[0]):
+        met = (text[-1] + more[0]).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        return text[:-1] + met + more[1:]
+    return text + more
+
+
+def is_high(character: str) -> bool:
+    """Say whether it is the first half of a pair, without its second."""
+    return "\ud800" <= character <= "\udbff"
+
+
+def is_low(character: str) -> bool:
+    """Say whether it is the second half of a pair, without its first."""
+    return "\udc00" <= character <= "\udfff"
 
 
 def _text(value: Any) -> str:

@@ -16,7 +16,7 @@ from perdure.kernel.ids import (
     StorageId,
     short_hash,
 )
-from perdure.kernel.places import WAKE_SHARDS, catalog_partition, number
+from perdure.kernel.places import WAKE_SHARDS, after, catalog_partition, number
 from perdure.kernel.shown import shown
 
 KEY_TEXT_BYTES_MAX: Final = 256
@@ -97,6 +97,14 @@ def revisions_prefix(id: DocumentId) -> str:
 
 def revision_sort(id: DocumentId, seq: Seq) -> str:
     return f"{revisions_prefix(id)}{number(seq)}"
+
+
+LEFTOVERS: Final = "left/"
+LEFTOVERS_END: Final = after(LEFTOVERS)
+
+
+def leftover_sort(id: DocumentId) -> str:
+    return f"{LEFTOVERS}{number(id)}"
 
 
 def lives_prefix(address_hash: str) -> str:

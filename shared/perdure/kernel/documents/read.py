@@ -19,7 +19,7 @@ from perdure.kernel.documents.records import (
     row_key,
 )
 from perdure.kernel.documents.tables import Table
-from perdure.kernel.documents.writes import lives_before
+from perdure.kernel.documents.writes import lives_before, no_document
 from perdure.kernel.errors import InvalidValue
 from perdure.kernel.ids import DocumentId, Partition, Seq
 from perdure.kernel.places import after, number
@@ -53,11 +53,13 @@ def scan_start(order: Any, cursor: Any, usual: Order) -> ScanStart:
     if cursor is None:
         return ScanStart(order or usual, None)
     behind = cursor.get("after") if isinstance(cursor, Mapping) else None
-    known = cursor.get("order", usual) if isinstance(cursor, Mapping) else None
+    known = cursor.get("order") if isinstance(cursor, Mapping) else None
     if type(behind) is not int or abs(behind) > places.SAFE_INTEGER_MAX:
         raise InvalidCursor(
             expected="a cursor of this scan", found=f"Invalid storage cursor {shown(cursor)}"
         )
+    if known is None:
+        known = usual
     if known not in ("ascending", "descending"):
         raise InvalidCursor(
             expected="a cursor of this scan", found=f"Invalid storage cursor {shown(cursor)}"
@@ -80,10 +82,15 @@ def check_limit(limit: Any) -> int:
 def find_document(
     view: View, store: Partition, address: Address, at: Seq | None = None
 ) -> Document | None:
-    """Return the document that lives at an address, now or at a commit. Raises Missing."""
+    """Return the document that lives at an address, now or at a commit.
+
+    Raises: Missing, Corrupt.
+    """
     for life in view.find(lives_before(store, address, at)):
         document = view.peek(document_key(store, life.id))
-        if document is not None and document.is_alive(at):
+        if document is None:
+            raise no_document(life.id, "an address")
+        if document.is_alive(at):
             return document
     return None
 
@@ -93,7 +100,7 @@ def load_document(
 ) -> Loaded | None:
     """Return what a document says, now or as it was at a commit; None if it did not live then.
 
-    Raises: Missing, HistoryNotKept, Corrupt, DeltaDoesNotApply for content that is damaged.
+    Raises: Missing, HistoryNotKept, Corrupt.
     """
     document = view.peek(document_key(store, id))
     if document is None:
@@ -125,9 +132,11 @@ class DocumentScan:
             marks = view.find(wanted)
             keys = [document_key(store, mark.id) for mark in marks]
             view.require(peeks=keys)
-            for key in keys:
+            for mark, key in zip(marks, keys, strict=True):
                 document = view.peek(key)
-                if document is not None and self._wants(document):
+                if document is None:
+                    raise no_document(mark.id, "its namespace")
+                if self._wants(document):
                     found.append(document)
             if len(found) > limit:
                 return found[:limit], found[limit - 1].id

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, TypeVar
 
 from perdure.kernel.canonical import canonical
 from perdure.kernel.documents import places
 from perdure.kernel.documents.errors import IdsExhausted
 from perdure.kernel.documents.records import StoreHead
 from perdure.kernel.ids import Partition, Seq
+from perdure.kernel.limits import COMMIT_ACTIONS_MAX
 from perdure.kernel.record import Record
-from perdure.kernel.view import Key, Range, Reads, Removed, View, Write
+from perdure.kernel.view import Key, Missing, Range, Reads, Removed, View, Write
 
 R = TypeVar("R", bound=Record)
+
+
+BESIDE_STEP: Final = 8
+"""Records of a commit that no step counts: head, log entry, and what its request adds."""
 
 
 class StagedWrite(Protocol):
@@ -63,6 +68,8 @@ class Step:
         self.proves_tables = proves_tables
         """Whoever writes rows has not proved yet that their tables are what it takes them for."""
 
+        self._last: dict[object, Callable[[Step, int], int]] = {}
+
     def read(self, key: Key[R]) -> R | None:
         """Return a record as it is after what was written so far. Raises Missing."""
         if key in self._written:
@@ -70,7 +77,13 @@ class Step:
         return self.view.peek(key)
 
     def find(self, wanted: Range[R]) -> list[R]:
-        """Return the records of a range as the store has them, without this commit's. Raises Missing."""
+        """Return the records of a range as the store has them, without this commit's.
+
+        Raises Missing, also if another commit on this very view has written there: a range that
+        was loaded does not know of that, so this one is to be decided alone.
+        """
+        if any(lies_in(wanted, key) for key in self.view.written):
+            raise Missing(Reads(ranges=(wanted,)))
         return self.view.find(wanted)
 
     def find_now(self, wanted: Range[R]) -> list[R]:
@@ -78,9 +91,9 @@ class Step:
 
         Those of the store are as many as the range may hold.
         """
-        found: dict[str, R | None] = {each.key.sort: each for each in self.view.find(wanted)}
+        found: dict[str, R | None] = {each.key.sort: each for each in self.find(wanted)}
         for key, record in self._written.items():
-            if key.partition == wanted.partition and wanted.first <= key.sort < wanted.last:
+            if lies_in(wanted, key):
                 found[key.sort] = record  # type: ignore[assignment]  # written as the range's kind
         return [record for _, record in sorted(found.items()) if record is not None]
 
@@ -102,6 +115,13 @@ class Step:
     def take_back(self, key: Key[Any]) -> None:
         """Write nothing at a key of this commit's own that holds nothing yet."""
         self._written.pop(key, None)
+
+    def finish_with(self, name: object, work: Callable[[Step, int], int]) -> None:
+        """Have ``work`` done behind everything else, once for a name, in the room that is left then.
+
+        It is told how many records the commit may still write, and returns how many it wrote.
+        """
+        self._last[name] = work
 
     def mint(self) -> int:
         """Give the next id. Raises IdsExhausted."""
@@ -128,6 +148,7 @@ class Step:
 
     def writes(self) -> tuple[Write, ...]:
         """Return what the commit writes beside head and log: what was there and is not is removed."""
+        self._finish()
         self.view.require(peeks=[key for key, each in self._written.items() if each is None])
         found: list[Write] = []
         for key, record in self._written.items():
@@ -136,6 +157,18 @@ class Step:
             elif self.view.peek(key) is not None:
                 found.append(Removed(key))
         return tuple(found)
+
+    def _finish(self) -> None:
+        named = sum(key not in self._written for key in self.view.named)
+        room = COMMIT_ACTIONS_MAX - len(self._written) - named - BESIDE_STEP
+        for work in self._last.values():
+            room -= work(self, room)
+        self._last.clear()
+
+
+def lies_in(wanted: Range[Any], key: Key[Any]) -> bool:
+    """Say whether a record at ``key`` is one that a range asks for."""
+    return key.partition == wanted.partition and wanted.first <= key.sort < wanted.last
 
 
 def raised(next_id: int, id: int) -> int:

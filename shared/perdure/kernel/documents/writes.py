@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
-from perdure.kernel.canonical import canonical
 from perdure.kernel.documents import places
+from perdure.kernel.documents.called import check_named
 from perdure.kernel.documents.content import Content, base, check_history, current, past
 from perdure.kernel.documents.errors import (
     AddressTaken,
@@ -18,7 +18,8 @@ from perdure.kernel.documents.errors import (
     RevisionDiffers,
     UnknownDocument,
 )
-from perdure.kernel.documents.ops import applied
+from perdure.kernel.documents.leftover import supersede
+from perdure.kernel.documents.ops import applied_to_own
 from perdure.kernel.documents.places import Address
 from perdure.kernel.documents.records import (
     HISTORIES,
@@ -30,26 +31,19 @@ from perdure.kernel.documents.records import (
     document_key,
 )
 from perdure.kernel.documents.step import Step
-from perdure.kernel.errors import InvalidValue, TooLarge
+from perdure.kernel.errors import Corrupt, InvalidValue
 from perdure.kernel.ids import DocumentId, Partition, Seq
 from perdure.kernel.places import after, number
 from perdure.kernel.shown import shown
 from perdure.kernel.view import Key, Range, Reads
-
-META_BYTES_MAX: Final = 4_096
-NAME_BYTES_MAX: Final = 1_024
-"""Bytes of each part of an address, spelled in JSON."""
-
-DROPPED_MAX: Final = 40
-"""Superseded contents that one commit drops; the rest goes with the next. Source:
-COMMIT_ACTIONS_MAX."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateDocument:
     """Let a document live at an address, with its first base.
 
-    Without ``id`` it takes the store's next one. ``retired`` ends it in the same commit.
+    Without ``id`` it takes the store's next one. With one, the same commit may end it: it has then
+    lived at no commit.
     """
 
     address: Address
@@ -66,11 +60,7 @@ class CreateDocument:
             )
         if self.content.kind != "base":
             raise NeedsBase(expected="a base as a document's first content", found="a delta")
-        check_address(self.address)
-        if self.id is not None:
-            check_id(self.id)
-        if len(canonical(self.meta)) > META_BYTES_MAX:
-            raise TooLarge(expected=f"meta of at most {META_BYTES_MAX} bytes", found="more")
+        check_named(self.address, self.id, self.meta)
         return self
 
     @property
@@ -89,7 +79,7 @@ class CreateDocument:
 
     def apply(self, step: Step) -> None:
         id = DocumentId(step.mint()) if self.id is None else self.id
-        if step.read(document_key(step.store, id)) is not None:
+        if id in step.created or step.read(document_key(step.store, id)) is not None:
             raise IdTaken(expected=f"a free id {id}", found=f"ID {id} already belongs to document")
         step.raise_to(id)
         step.created.append(id)
@@ -136,6 +126,11 @@ class CopyDocument:
     id: DocumentId | None = None
     meta: Any = None
 
+    def checked(self) -> CopyDocument:
+        """Return self if a store can keep it. Raises InvalidValue, TooLarge."""
+        check_named(self.address, self.id, self.meta)
+        return self
+
     @property
     def owner(self) -> str:
         return self.address.owner
@@ -156,7 +151,8 @@ class CopyDocument:
                 expected=f"document {self.source} as it was before the commit",
                 found=f"Fork source document {self.source} is changed in the copy batch",
             )
-        if source is None or not source.is_alive(self.at):
+        is_future = self.at is not None and self.at >= step.seq
+        if source is None or is_future or not source.is_alive(self.at):
             raise CopyRefused(
                 expected=f"document {self.source} to be read",
                 found=f"Fork source document {self.source} cannot be read",
@@ -205,11 +201,7 @@ class ChangeDocument:
 
     def apply(self, step: Step) -> None:
         document = living(step, self.id)
-        if self.revision is not None and self.revision != document.revision:
-            raise RevisionDiffers(
-                expected=f"revision {self.revision} of document {self.id}",
-                found=f"revision {document.revision}",
-            )
+        check_revision(step, document, self.revision)
         if document.last == step.seq:
             raise twice(self.id)
         changed = replace(
@@ -224,7 +216,7 @@ class ChangeDocument:
         else:
             changed = replace(changed, base=step.seq, deltas=0)
             if document.history != "rewindable":
-                drop_contents(step, document)
+                supersede(step, document)
         step.put(changed)
         step.put(_revision(step, self.id, self.content))
         step.owners.add(document.owner)
@@ -238,7 +230,7 @@ class ChangeDocument:
             )
         if not self.trusted:
             loaded = current(step.view, step.store, document)
-            applied(loaded.value, [self.content.told])
+            applied_to_own(loaded.value, [self.content.told])
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,11 +253,7 @@ class RetireDocument:
 
     def apply(self, step: Step) -> None:
         document = living(step, self.id)
-        if self.revision is not None and self.revision != document.revision:
-            raise RevisionDiffers(
-                expected=f"revision {self.revision} of document {self.id}",
-                found=f"revision {document.revision}",
-            )
+        check_revision(step, document, self.revision)
         life = Life(
             partition=step.store,
             address=document.address.hash,
@@ -275,7 +263,8 @@ class RetireDocument:
         scope = places.scope_hash(document.owner, document.namespace)
         scoped = Scoped(partition=step.store, scope=scope, id=document.id)
         if document.history != "rewindable":
-            drop_contents(step, document)
+            supersede(step, document)
+            step.take_back(revision_of(step, self.id))
         if document.history == "none":
             gone: tuple[Key[Any], ...] = (life.key, scoped.key, document.key)
             step.require(*gone)
@@ -300,6 +289,19 @@ def living(step: Step, id: DocumentId) -> Document:
     return document
 
 
+def check_revision(step: Step, document: Document, seen: int | None) -> None:
+    """Refuse a write of somebody who has read another revision. Raises RevisionDiffers.
+
+    What this very commit has changed before is no difference.
+    """
+    was_changed = document.last == step.seq > document.created_at
+    found = document.revision - was_changed
+    if seen is not None and seen != found:
+        raise RevisionDiffers(
+            expected=f"revision {seen} of document {document.id}", found=f"revision {found}"
+        )
+
+
 def lives_before(store: Partition, address: Address, at: Seq | None = None) -> Range[Life]:
     """Return where the last life lies that began at an address, by a commit or by now."""
     prefix = places.lives_prefix(address.hash)
@@ -319,8 +321,12 @@ def begin_lives(step: Step) -> None:
             continue
         address = document.address
         for life in step.find(lives_before(step.store, address)):
+            if step.read(life.key) is None:
+                continue  # removed by this commit, and its document with it
             before = step.read(document_key(step.store, life.id))
-            if before is not None and before.retired_at is None:
+            if before is None:
+                raise no_document(life.id, "an address")
+            if before.retired_at is None:
                 taken[address.hash] = life.id
         if address.hash in taken:
             raise AddressTaken(
@@ -332,13 +338,9 @@ def begin_lives(step: Step) -> None:
         step.put(life)
 
 
-def drop_contents(step: Step, document: Document) -> None:
-    """Drop what a document says no more: what one commit can hold, the rest with the next."""
-    prefix = places.revisions_prefix(document.id)
-    superseded = Range(step.store, prefix, after(prefix), Revision, limit=DROPPED_MAX)
-    for each in step.find(superseded):
-        step.remove(each.key)
-    step.take_back(revision_of(step, document.id))
+def no_document(id: DocumentId, named_by: str) -> Corrupt:
+    """Return the error of a document that is not there, although something names it."""
+    return Corrupt(expected=f"document {id}, which {named_by} names", found="none")
 
 
 def revision_of(step: Step, id: DocumentId) -> Key[Revision]:
@@ -352,24 +354,6 @@ def twice(id: DocumentId) -> NeedsBase:
         expected="one content of a document in one commit",
         found=f"Document {id} has more than one content command",
     )
-
-
-def check_address(address: Address) -> None:
-    """Refuse names that no store can keep. Raises TooLarge, InvalidValue."""
-    for name in (address.owner, address.namespace, address.kind, address.key or ""):
-        if not isinstance(name, str):
-            raise InvalidValue(expected="an address of texts", found=shown(name))
-        if len(canonical(name)) > NAME_BYTES_MAX:
-            raise TooLarge(
-                expected=f"parts of an address of at most {NAME_BYTES_MAX} bytes, spelled in JSON",
-                found=f"{len(canonical(name))}",
-            )
-
-
-def check_id(id: int) -> None:
-    """Refuse an id that no store gives. Raises InvalidValue."""
-    if type(id) is not int or not 1 <= id <= places.SAFE_INTEGER_MAX:
-        raise InvalidValue(expected=f"an id of 1 to {places.SAFE_INTEGER_MAX}", found=shown(id))
 
 
 def _revision(step: Step, id: DocumentId, content: Content) -> Revision:

@@ -159,7 +159,7 @@ class ConversationStorage:
             namespace = conversation.namespace_of(scope)
             wanted = None if kind is None else conversation.encoded(kind)
             scan = DocumentScan(self.owner, namespace, at, wanted)
-            start = scan_start(None, cursor, "ascending")
+            start = scan_start("ascending", cursor, "ascending")
             store = self._store.ref.partition
             documents, more = await self._store.read(
                 lambda view: scan.page(view, store, start.after, limit)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from perdure.kernel.documents.commit import no_store
+from perdure.kernel.documents.commit import check_whole, no_store
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import StoreHead, store_head_key
-from perdure.kernel.errors import Contended, TooLarge
-from perdure.kernel.view import Missing, Reads, View
+from perdure.kernel.errors import Contended, Invalid, Refused, TooLarge
+from perdure.kernel.ids import Seq
+from perdure.kernel.view import Missing, Reads, Request, View
+from perdure.runtime.ports import Executes
+from perdure.runtime.session.ports import Pause
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 READ_TRIES = 16
 """Times a reading that a commit came into is taken again."""
@@ -27,21 +31,44 @@ class Views(Protocol):
     async def view(self, reads: Reads) -> View: ...
 
 
+class ReadsAndExecutes(Views, Executes, Protocol):
+    """Executes requests and loads records."""
+
+
+class OnStore(Request[T_co], Protocol[T_co]):
+    """A request to one document store."""
+
+    @property
+    def ref(self) -> DocumentStoreRef: ...
+
+
+async def whole_head(views: Views, ref: DocumentStoreRef) -> StoreHead:
+    """Return the head of a store as it is. Raises NotFound, StoreImporting."""
+    key = store_head_key(ref.partition)
+    head = (await views.view(Reads(peeks=(key,)))).peek(key)
+    if head is None:
+        raise no_store(ref)
+    check_whole(head, ref)
+    return head
+
+
 async def read_at_once(
     views: Views,
     ref: DocumentStoreRef,
     look: Callable[[View], T],
-    pause: Callable[[float], Awaitable[None]],
+    pause: Pause,
     *,
     first: Reads = Reads(),  # noqa: B008  # a constant: it is frozen
 ) -> tuple[StoreHead, T]:
     """Return what ``look`` makes of the store as it was after one commit, and the head then.
 
     ``look`` is asked again after each load of what it lacked. The head is read first and last: if
-    it has changed, all is read again.
-    Raises: NotFound, Contended, and what ``look`` raises.
+    it has changed, all is read again. So it is if ``look`` says no: what it saw may have been of
+    two commits. A no that it says twice of one head is raised.
+    Raises: NotFound, StoreImporting, Contended, and what ``look`` raises.
     """
     head_key = store_head_key(ref.partition)
+    refused_at: Seq | None = None
     for tries in range(READ_TRIES):
         if tries:
             await pause(0.002 * tries)
@@ -49,7 +76,16 @@ async def read_at_once(
         head = view.peek(head_key)
         if head is None:
             raise no_store(ref)
-        found, loads = await _looked(views, view, look)
+        check_whole(head, ref)
+        try:
+            found, loads = await _looked(views, view, look)
+        except Invalid:
+            raise  # whatever the store holds
+        except Refused:
+            if refused_at == head.seq:
+                raise
+            refused_at = head.seq
+            continue
         if not loads and not (first.ranges or first.keys or first.peeks):
             return head, found
         again = (await views.view(Reads(peeks=(head_key,)))).peek(head_key)
@@ -58,6 +94,34 @@ async def read_at_once(
     raise Contended(
         expected=f"a moment without a commit to document store {ref.store!r}",
         found=f"commits during {READ_TRIES} readings",
+    )
+
+
+async def executed_at_once(
+    authority: ReadsAndExecutes, request: OnStore[T], last: Seq, pause: Pause
+) -> T:
+    """Execute a request to a document store whose refusal shall be of one moment.
+
+    A refusal commits nothing that would prove what it was decided on. So it is raised only if the
+    store's last commit is still ``last``, or what it was when the request was asked again.
+    Raises: what the request raises, Contended.
+    """
+    for tries in range(READ_TRIES):
+        if tries:
+            await pause(0.002 * tries)
+        try:
+            return await authority.execute(request)
+        except Invalid:
+            raise
+        except Refused:
+            head_key = store_head_key(request.ref.partition)
+            head = (await authority.view(Reads(peeks=(head_key,)))).peek(head_key)
+            if head is None or head.seq == last:
+                raise
+            last = head.seq
+    raise Contended(
+        expected=f"a moment without a commit to document store {request.ref.store!r}",
+        found=f"commits during {READ_TRIES} decisions",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 from perdure.kernel.documents.commit import Committed, CommitWrites, happened
 from perdure.kernel.documents.errors import FarBehind, LogTrimmed, StaleCursor
@@ -13,8 +13,7 @@ from perdure.kernel.errors import LineageChanged, OutcomeUnknown, PerdureError, 
 from perdure.kernel.ids import Seq
 from perdure.kernel.view import Reads
 from perdure.runtime.documents.log import read_log
-from perdure.runtime.documents.reading import Views
-from perdure.runtime.ports import Executes
+from perdure.runtime.documents.reading import ReadsAndExecutes, executed_at_once
 from perdure.runtime.session.ports import Pause
 
 SETTLE_TRIES: Final = 4
@@ -24,20 +23,15 @@ seconds before the first of them."""
 SETTLE_PAUSE_S: Final = 0.25
 
 
-class ViewsAndExecutes(Views, Executes, Protocol):
-    """Executes requests and loads records."""
-
-
-async def settled(authority: ViewsAndExecutes, request: CommitWrites, pause: Pause) -> Committed:
+async def settled(authority: ReadsAndExecutes, request: CommitWrites, pause: Pause) -> Committed:
     """Execute a commit, and find out what has become of it if no answer comes.
 
     The log is asked for the attempt. If it is not there, the same attempt is made again on what
     the log says: whichever of its sendings arrives first, the head lets no other in.
     Raises: OutcomeUnknown if nobody can say; what the commit raises, and it has not happened.
     """
-    assert request.seen is not None, "a commit can be found by who says what it has seen"
     try:
-        return await _executed(authority, request)
+        return await _executed(authority, request, pause)
     except OutcomeUnknown as error:
         unknown: PerdureError = error
     for tries in range(SETTLE_TRIES):
@@ -47,7 +41,7 @@ async def settled(authority: ViewsAndExecutes, request: CommitWrites, pause: Pau
             if found is not None:
                 return found
             request = replace(request, seen=seen)
-            reply: Committed = await authority.execute(request)
+            reply = await executed_at_once(authority, request, seen, pause)
         except (Unavailable, LogTrimmed, StaleCursor, LineageChanged) as error:
             unknown = error
         else:
@@ -58,25 +52,26 @@ async def settled(authority: ViewsAndExecutes, request: CommitWrites, pause: Pau
     ) from unknown
 
 
-async def _executed(authority: ViewsAndExecutes, request: CommitWrites) -> Committed:
+async def _executed(authority: ReadsAndExecutes, request: CommitWrites, pause: Pause) -> Committed:
     """Execute a commit whose writer may have looked long ago: nothing of it was sent before."""
+    assert request.seen is not None, "a commit can be found by who says what it has seen"
     try:
-        reply: Committed = await authority.execute(request)
+        return await executed_at_once(authority, request, request.seen, pause)
     except FarBehind:
         head = await head_of(authority, request)
         seen = request.seen if head is None else head.seq
-        reply = await authority.execute(replace(request, seen=seen))
-    return reply
+        request = replace(request, seen=seen)
+        return await executed_at_once(authority, request, seen, pause)
 
 
-async def head_of(authority: ViewsAndExecutes, request: CommitWrites) -> StoreHead | None:
+async def head_of(authority: ReadsAndExecutes, request: CommitWrites) -> StoreHead | None:
     """Return the head of the store that a commit is for, as it is now."""
     key = store_head_key(request.stream)
     return (await authority.view(Reads(peeks=(key,)))).peek(key)
 
 
 async def _looked_up(
-    authority: ViewsAndExecutes, request: CommitWrites, pause: Pause
+    authority: ReadsAndExecutes, request: CommitWrites, pause: Pause
 ) -> tuple[Committed | None, Seq]:
     """Return the commit if the log has it, and up to where the log was read."""
     assert request.seen is not None, "where to begin is known"

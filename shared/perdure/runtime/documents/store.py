@@ -43,9 +43,9 @@ from perdure.kernel.errors import (
 from perdure.kernel.ids import DocumentId, Holder, Instant, Seq, Token
 from perdure.kernel.view import Request, View
 from perdure.runtime.documents.allocator import Allocator
-from perdure.runtime.documents.reading import Views, read_at_once
+from perdure.runtime.documents.follow.feed import Feed, caught_up
+from perdure.runtime.documents.reading import ReadsAndExecutes, read_at_once
 from perdure.runtime.documents.settling import head_of, settled
-from perdure.runtime.ports import Executes
 from perdure.runtime.session.ports import Pause
 
 T = TypeVar("T")
@@ -54,8 +54,8 @@ COMMIT_TRIES: Final = 16
 """Times that a commit is made again whose handle knew too little of what others have done."""
 
 
-class Authority(Views, Executes, Protocol):
-    """Executes requests and loads records."""
+class Authority(ReadsAndExecutes, Protocol):
+    """Executes requests, loads records, and ends."""
 
     async def close(self) -> None: ...
 
@@ -80,6 +80,8 @@ class OpenStore:
     def __init__(self, means: StoreMeans, ref: DocumentStoreRef, head: StoreHead) -> None:
         self.means = means
         self.ref = ref
+        self.feed = Feed(head.seq)
+        """Tells whoever follows this handle of its commits, and of others' that they follow."""
         self._seen = head.seq
         self._ids = Allocator(head.next_id)
         self._grips: dict[str, OwnerGrip] = {}
@@ -221,9 +223,13 @@ class OpenStore:
                 raise self._failed(error) from error
             self._seen = reply.seq
             self._ids.follow(reply.next_id)
-            if adopt is not None:
+            await caught_up(self.feed, self.means, self.ref, Seq(reply.seq - 1))
+            with self.feed.within():
+                if reply.entry is not None:
+                    self.feed.offer(reply.entry)
                 try:
-                    adopt(reply)
+                    if adopt is not None:
+                        adopt(reply)
                 except BaseException as error:
                     raise self._failed(error) from error
             return reply

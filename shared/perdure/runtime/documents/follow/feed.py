@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Protocol
+from typing import Final, Protocol
 
+from perdure.kernel.documents.errors import LogTrimmed
+from perdure.kernel.documents.log import LogPlace
+from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import Logged
-from perdure.kernel.errors import PerdureError
 from perdure.kernel.ids import Seq
 from perdure.runtime.documents.follow.batch import Batch
+from perdure.runtime.documents.log import read_log
+from perdure.runtime.ports import Executes
+from perdure.runtime.session.ports import Pause
+
+CATCH_UP_ENTRIES_MAX: Final = 1_000
+"""Commits of others that a handle reads before its own is told; behind more, listeners look again.
+Source: choice; reading so many takes about as long as a look."""
 
 
 class Listener(Protocol):
@@ -23,7 +32,7 @@ class Listener(Protocol):
         """Look at the store again: there are commits that nobody can tell any more."""
         ...
 
-    def failed(self, error: PerdureError) -> None: ...
+    def failed(self, error: Exception) -> None: ...
 
 
 class Feed:
@@ -38,10 +47,6 @@ class Feed:
     @property
     def is_heard(self) -> bool:
         return bool(self._listeners)
-
-    def lacks(self, seq: Seq) -> bool:
-        """Say whether somebody must be told of commits before ``seq`` first."""
-        return self.is_heard and self.seq + 1 < seq
 
     def listen(self, listener: Listener, batch: Batch) -> Callable[[], None]:
         """Tell of what follows, within batches of the listener's host; return how to stop that."""
@@ -75,17 +80,46 @@ class Feed:
             for listener in list(self._listeners):
                 listener.committed(entry)
 
-    def skip(self, seq: Seq) -> None:
+    def restart(self, seq: Seq) -> None:
         """Go on behind ``seq``, and let everybody look again at what the store is."""
-        if seq <= self.seq:
-            return
         self.seq = seq
         with self.within():
             for listener in list(self._listeners):
                 listener.missed()
 
-    def fail(self, error: PerdureError) -> None:
+    def fail(self, error: Exception) -> None:
         """Tell everybody that nothing more can be told."""
         with self.within():
             for listener in list(self._listeners):
                 listener.failed(error)
+
+
+class FeedMeans(Protocol):
+    """What reading the log of a store needs."""
+
+    @property
+    def authority(self) -> Executes: ...
+    @property
+    def pause(self) -> Pause: ...
+
+
+async def caught_up(feed: Feed, means: FeedMeans, ref: DocumentStoreRef, through: Seq) -> None:
+    """Tell of commits that others have made, up to ``through``, if anybody listens.
+
+    What cannot be read fails the listeners and nobody else: this never raises.
+    """
+    try:
+        if feed.is_heard and through - feed.seq > CATCH_UP_ENTRIES_MAX:
+            feed.restart(through)
+        while feed.is_heard and feed.seq < through:
+            page = await read_log(means.authority, ref, LogPlace(feed.seq), pause=means.pause)
+            for entry in page.entries:
+                if entry.seq <= through:
+                    feed.offer(entry)
+    except LogTrimmed:
+        feed.restart(through)
+    except Exception as error:  # noqa: BLE001  # the commit has happened, whatever this is
+        feed.fail(error)
+        feed.seq = max(feed.seq, through)
+    if not feed.is_heard:
+        feed.seq = max(feed.seq, through)
