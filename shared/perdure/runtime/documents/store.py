@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeVar
 
@@ -149,6 +149,10 @@ class OpenStore:
         """What this handle holds, or has held until another took it."""
         return tuple(self._grips.values())
 
+    def raise_to(self, id: int) -> None:
+        """Let no id up to ``id`` be given any more."""
+        self._ids.take(id)
+
     @contextmanager
     def bound(self, *names: str) -> Iterator[None]:
         """Have tables or namespaces in hand that nobody else of this process has.
@@ -162,10 +166,13 @@ class OpenStore:
             self.release(taken)
 
     def bind(self, *names: str) -> tuple[str, ...]:
-        """Take names in hand, all or none. Raises NameBound."""
+        """Take names in hand, all or none: of tables, of an owner's namespace, or of all of them.
+
+        Those are spelled `owner:table`, `owner/namespace` and `owner/*`. Raises NameBound.
+        """
         self._check_open()
         for name in names:
-            if name in self._bound:
+            if self._is_taken(name):
                 raise NameBound(expected=f"{name!r} to be in nobody's hand", found="a holder")
         self._bound |= set(names)
         return names
@@ -173,6 +180,14 @@ class OpenStore:
     def release(self, names: Sequence[str]) -> None:
         """Let go of names."""
         self._bound -= set(names)
+
+    def _is_taken(self, name: str) -> bool:
+        owner, slash, namespace = name.partition("/")
+        if not slash:
+            return name in self._bound
+        if namespace == "*":
+            return any(each.startswith(f"{owner}/") for each in self._bound)
+        return name in self._bound or f"{owner}/*" in self._bound
 
     @property
     def is_bound(self) -> bool:
@@ -307,6 +322,19 @@ class OpenStore:
         self._check_open()
         async with self._queue:
             return await self.means.authority.execute(request)
+
+    @asynccontextmanager
+    async def in_line(self) -> AsyncIterator[None]:
+        """Hold the line of commits: whatever else this handle commits waits. Raises StoreClosed."""
+        self._check_open()
+        async with self._queue:
+            self._check_open(closing=True)
+            yield
+
+    def saw(self, seq: Seq, next_id: int) -> None:
+        """Take in a commit that was made in the line of commits, but not by :meth:`commit`."""
+        self._seen = max(self._seen, seq)
+        self._ids.follow(next_id)
 
     async def read(self, look: Callable[[View], T]) -> T:
         """Return what ``look`` makes of the store as of one moment.
