@@ -85,7 +85,7 @@ class Past:
                 await self._draw.choice(steps)()
 
     async def _rows(self) -> None:
-        key = (self._draw.choice(NAMES), self._draw.randrange(4))
+        key = (self._draw.choice(NAMES[:3]), self._draw.randrange(2))
         row = {
             "shelf": key[0],
             "number": key[1],

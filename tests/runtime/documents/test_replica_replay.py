@@ -8,6 +8,7 @@ from tests.support.exporting import bytes_of
 from tests.support.histories import Past
 
 from perdure.authority.memory import MemoryStore
+from perdure.kernel.documents.log import LogPlace
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.ids import DocumentStoreId
 from perdure.runtime.documents.replica import StoreLog, catch_up, create_replica
@@ -35,3 +36,28 @@ async def test_a_replayed_log_gives_an_equal_export_whatever_was_committed(seed:
         assert lag.seq == source.seq == replica.seq
         assert lag.commits == 0
         assert await bytes_of(with_, REPLICA) == await bytes_of(with_, REF)
+
+
+async def test_the_pasts_that_are_replayed_have_every_kind_of_write() -> None:
+    found: set[str] = set()
+    for seed in range(6):
+        async with opened() as source:
+            past = Past(source, seed)
+            await past.begin()
+            await past.go_on(60)
+            await past.end()
+            page = await StoreLog(source.means, REF, limit=1_000).read(LogPlace())
+            found |= {told["w"] for entry in page.entries for told in entry.told()}
+
+    assert found == {
+        "table.declare",
+        "row.insert",
+        "row.put",
+        "row.update",
+        "row.delete",
+        "rows.update",
+        "rows.delete",
+        "document.create",
+        "document.change",
+        "document.retire",
+    }
