@@ -109,8 +109,14 @@ def table_line(table: StoredTable) -> bytes:
         "table": table.name,
         "version": table.version,
     }
-    if table.moving is not None:
-        told["moving"] = asdict(table.moving)
+    moving = table.moving
+    if moving is not None:
+        told["moving"] = {
+            "behind": moving.behind,
+            "columns": moving.columns,
+            "indexes": {name: list(columns) for name, columns in moving.indexes.items()},
+            "version": moving.version,
+        }
     return line(told)
 
 

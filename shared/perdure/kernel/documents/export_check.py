@@ -23,12 +23,19 @@ from perdure.kernel.documents.export_parts import (
     check_kept,
     check_tails,
     invalid,
+    moving_of,
     read_part,
     table_of,
 )
 from perdure.kernel.documents.places import Address
 from perdure.kernel.documents.records import HISTORIES, Document, Revision, Row
-from perdure.kernel.documents.tables import Moving, StoredTable, Table, stored_as
+from perdure.kernel.documents.tables import (
+    StoredTable,
+    Table,
+    check_alter,
+    moving_to,
+    stored_as,
+)
 from perdure.kernel.errors import Invalid
 from perdure.kernel.ids import DocumentId, Epoch, Lineage, Partition, Seq
 from perdure.kernel.shown import shown
@@ -71,7 +78,8 @@ class ExportCheck:
         self._manifest: Manifest | None = None
         self._last: Place = (0, "", "")
         self._table: Table | None = None
-        self._versions: frozenset[int] = frozenset()
+        self._shapes: dict[int, Table] = {}
+        """What rows of the last table may be, by version."""
         self._open: _Open | None = None
         self._lives: dict[str, list[tuple[int, int]]] = {}
         self._is_at_end = False
@@ -161,22 +169,28 @@ class ExportCheck:
         self._table = table_of(told)
         self._follows(export.table_place(told["table"]))
         self.counts.tables += 1
-        moving = moving_of(told["moving"], self._table) if "moving" in told else None
-        self._versions = frozenset((told["version"], moving.version if moving else told["version"]))
-        return replace(stored_as(self._store, self._table), moving=moving)
+        self._shapes = {self._table.version: self._table}
+        stored = stored_as(self._store, self._table)
+        moving = moving_of(told)
+        if moving is None:
+            return stored
+        table, behind = moving
+        self._shapes[table.version] = table
+        check_alter(stored, table)
+        return replace(stored, moving=moving_to(table, behind))
 
     def _row_of(self, told: Mapping[str, Any]) -> Row:
         table = self._table
         if table is None or told["table"] != table.full_name:
             raise invalid("rows behind their table", f"one of {shown(told['table'])}")
-        if told["version"] not in self._versions:
+        shape = self._shapes.get(told["version"])
+        if shape is None:
             raise invalid(f"rows of {table.full_name} of a version it has", shown(told["version"]))
         if any(type(each) not in (int, str, bool) for each in told["key"]):
             raise invalid(f"a key of {table.full_name}", shown(told["key"]))
-        if told["version"] == table.version:
-            table.check_row(told["value"])
-            if list(table.key_of(told["value"])) != told["key"]:
-                raise invalid(f"the key of a row of {table.full_name}", shown(told["key"]))
+        shape.check_row(told["value"])
+        if list(shape.key_of(told["value"])) != told["key"]:
+            raise invalid(f"the key of a row of {table.full_name}", shown(told["key"]))
         row = Row(
             partition=self._store,
             table=table.full_name,

@@ -48,7 +48,7 @@ DISCARD_RECORDS: Final = 90
 
 
 def records_of(brought: Brought, table: Table | None) -> list[Record]:
-    """Return the records that a store has of what an export brings; ``table`` is a row's."""
+    """Return the records that a store has of what an export brings; ``table`` is a row's, as its version has it."""
     match brought:
         case StoredTable():
             return [brought]
