@@ -21,10 +21,12 @@ from tests.support.steps import Died, SteppedStore, Steps
 
 from perdure.authority.memory import MemoryStore
 from perdure.kernel.documents.commit import CommitWrites, TakeOwner
+from perdure.kernel.documents.content import base
 from perdure.kernel.documents.create import DescribeDocumentStore
 from perdure.kernel.documents.errors import StoreImporting
 from perdure.kernel.documents.log import ReadLog
-from perdure.kernel.documents.places import DocumentStoreRef
+from perdure.kernel.documents.places import Address, DocumentStoreRef
+from perdure.kernel.documents.writes import CreateDocument
 from perdure.kernel.errors import NotEmpty, OutcomeUnknown, StaleWriter
 from perdure.kernel.ids import DocumentStoreId, Holder, Lineage, Token
 from perdure.runtime.documents.conversations import ConversationStorage
@@ -84,7 +86,8 @@ async def test_no_grip_of_the_source_is_one_on_what_was_imported() -> None:
 
     await imported(with_, data)
 
-    stale = CommitWrites(COPY, (), Token("late"), grip=grip)
+    paper = CreateDocument(Address("pi", "papers", "one"), "none", base(1, {}))
+    stale = CommitWrites(COPY, (paper,), Token("late"), grip=grip)
     with pytest.raises(StaleWriter):
         await with_.authority.execute(stale)
     again, _ = await with_.authority.execute(TakeOwner(COPY, "pi", Holder("h"), 60_000))

@@ -7,7 +7,7 @@ that are kept of it; an end with counts and the digest of every line before.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from perdure.kernel.canonical import canonical
