@@ -94,6 +94,8 @@ class Past:
         """Make so many commits, less those that are refused."""
         steps: tuple[Callable[[], Awaitable[Any]], ...] = (
             self._rows,
+            self._rows,
+            self._rows,
             self._rows_by_condition,
             self._create,
             self._create,
