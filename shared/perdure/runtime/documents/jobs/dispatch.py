@@ -64,7 +64,7 @@ async def look(
     A hint is never believed: the job's own document says whether it is due. ``tell`` is given
     what each page of hints has come to, before the next is looked at.
     """
-    looking = Looking[JobWake, JobName, DueJob](
+    looking: Looking[JobWake, JobName, DueJob] = Looking(
         ask=lambda shard, beyond: JobWakes(shard, now(), beyond=beyond),
         is_ours=lambda hint: hint.storage == storage,
         name=lambda hint: JobName(hint.ref, hint.address),
