@@ -165,7 +165,7 @@ def test_a_replica_that_diverged_tells_no_more(rig):
 
     for headers in ({}, {"last_event_id": first[1]}):
         reply = rig.caller("GET", FOLLOW, query=SECOND, **headers)
-        assert (reply.status, reply.body["code"]) == (500, "store_diverged")
+        assert (reply.status, reply.body["code"]) == (409, "store_diverged")
 
 
 def head(rig, change):
