@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from perdure.kernel.documents.commit import DocumentsRequest
-from perdure.kernel.documents.jobs.records import JobAddress, JobWake, find_job, job_wake_key
+from perdure.kernel.documents.jobs.records import (
+    JobAddress,
+    JobWake,
+    find_job,
+    hint_of,
+    job_wake_key,
+)
 from perdure.kernel.documents.places import job_wake_partition
 from perdure.kernel.documents.records import store_head_key
 from perdure.kernel.documents.writes import lives_before
@@ -71,3 +77,27 @@ class RestJob(DocumentsRequest):
             return Decision("rests")
         # The head is written as it is: a hint leaves only if nobody has named it meanwhile.
         return Decision("rests", (Removed(hint.key), head))
+
+
+@dataclass(frozen=True, slots=True)
+class HintJob(DocumentsRequest):
+    """Let a job be found again whose hint is not there: a store that was imported has none.
+
+    Say whether it was missing.
+    """
+
+    job: JobAddress
+
+    def reads(self) -> Reads:
+        life = lives_before(self.stream, self.job.record)
+        return Reads(keys=(store_head_key(self.stream),), ranges=(life,))
+
+    def decide(self, view: View, now: Instant) -> Decision[bool]:
+        head = view.get(store_head_key(self.stream))
+        found = None if head is None else find_job(view, self.stream, self.job)
+        if head is None or found is None or found.record.wakes_at is None:
+            return Decision(reply=False)
+        hint = hint_of(self.ref, self.job, found.record.wakes_at)
+        if view.get(hint.key) is not None:
+            return Decision(reply=False)
+        return Decision(reply=True, writes=(hint, head))
