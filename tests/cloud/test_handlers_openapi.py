@@ -226,6 +226,8 @@ def papers(call, notes):
     call("GET", f"{notes}/documents/2")
     call("GET", f"{notes}/documents/2", query="at=1")
     call("GET", f"{notes}/lookup", query="owner=notes&namespace=desk&kind=note")
+    call("GET", f"{notes}/follow", query="owner=notes&namespace=desk&kind=note")
+    call("GET", f"{notes}/follow", query="owner=notes&namespace=desk&kind=note&after=x")
     call("GET", f"{notes}/tables/notes:tags/rows")
     call("GET", f"{notes}/tables/notes:tags/row", query='key=["new"]')
     call("POST", f"{notes}/commits", {"writes": [{"write": "document.retire", "id": 2}]})

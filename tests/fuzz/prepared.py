@@ -161,6 +161,7 @@ GOOD |= {
     ),
     "read_document": Good({**STORE, "document": "2"}, query={"at": "2"}),
     "lookup_document": Good(STORE, query={**NOTE, "key": "first", "at": "2"}),
+    "follow_document": Good(STORE, query={**NOTE, "key": "first"}),
     "read_store_log": Good(STORE, query={"after": "1", "limit": "1"}),
     "start_job": Good(
         STORE,
