@@ -99,6 +99,24 @@ def test_a_deployment_does_its_jobs_itself(perdure):
     assert (run.exit_code, "by itself" in run.err) == (2, True)
 
 
+def test_store_is_exported_by_a_job_of_perdures_own_and_made_again_of_that(
+    chores, perdure, tmp_path
+):
+    chores("start", "boats", "row", "--args", '{"strokes": 2}', "--watch")
+    args = json.dumps({"store": "boats"})
+    start = ("start", "perdure.system", "perdure.export", "--args", args, "--json")
+
+    done = chores(*start, "--watch").json["outcome"]
+    none = chores(*start[:4], '{"store": "none"}', "--json", "--watch").json["outcome"]
+    there = ("--root", tmp_path / "there")
+    imported = perdure("stores", "import", "boats", done["result"]["at"], *there, "--json")
+
+    assert done["kind"] == "done", done
+    assert imported.exit_code == 0, imported.err
+    assert imported.json["sha256"] == done["result"]["sha256"]
+    assert none["error"]["error"]["code"] == "not_found"
+
+
 @pytest.mark.slow
 def test_storage_is_moved_by_a_job_of_its_own_and_another_store_keeps_it(perdure, root, tmp_path):
     there = ("--root", root, "--app", "tests.emulator.harbour:app")
@@ -118,3 +136,5 @@ def test_storage_is_moved_by_a_job_of_its_own_and_another_store_keeps_it(perdure
     assert moved.json["outcome"]["result"]["worlds"] == 1
     assert again.json["replayed"] is True
     assert [each["world_id"] for each in worlds.json["worlds"]] == ["h"]
+    stores = perdure("stores", "list", "--root", tmp_path / "there", "--app", there[3], "--json")
+    assert stores.json["stores"] == [], "jobs stay where they were"
