@@ -369,7 +369,9 @@ class TakeOwner(DocumentsRequest):
         if held is not None:
             until = max(until, held.until)
         mine = HeldOwner(owner=self.owner, epoch=epoch, holder=self.holder, until=until)
-        rest = tuple(each for each in head.held if each.owner != self.owner and now < each.until)
+        rest = tuple(each for each in head.held if each.owner != self.owner)
+        if len(rest) >= HELD_OWNERS_MAX:
+            rest = tuple(each for each in rest if now < each.until)
         if len(rest) >= HELD_OWNERS_MAX:
             raise TooLarge(
                 expected=f"at most {HELD_OWNERS_MAX} owners of document store {self.ref.store!r}"
