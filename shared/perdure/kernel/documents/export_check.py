@@ -78,8 +78,10 @@ class ExportCheck:
         self._manifest: Manifest | None = None
         self._last: Place = (0, "", "")
         self._table: Table | None = None
-        self._shapes: dict[int, Table] = {}
-        """What rows of the last table may be, by version."""
+        self._shape: Table | None = None
+        """What the last row is held to: its table, or what that is on its way to be."""
+        self._moving: tuple[Table, str] | None = None
+        """What the rows up to a sort key are already."""
         self._open: _Open | None = None
         self._lives: dict[str, list[tuple[int, int]]] = {}
         self._is_at_end = False
@@ -169,28 +171,23 @@ class ExportCheck:
         self._table = table_of(told)
         self._follows(export.table_place(told["table"]))
         self.counts.tables += 1
-        self._shapes = {self._table.version: self._table}
+        self._shape, self._moving = self._table, None
         stored = stored_as(self._store, self._table)
         moving = moving_of(told)
         if moving is None:
             return stored
         table, behind = moving
-        self._shapes[table.version] = table
         check_alter(stored, table)
+        if behind is not None:
+            self._moving = (table, behind)
         return replace(stored, moving=moving_to(table, behind))
 
     def _row_of(self, told: Mapping[str, Any]) -> Row:
         table = self._table
         if table is None or told["table"] != table.full_name:
             raise invalid("rows behind their table", f"one of {shown(told['table'])}")
-        shape = self._shapes.get(told["version"])
-        if shape is None:
-            raise invalid(f"rows of {table.full_name} of a version it has", shown(told["version"]))
         if any(type(each) not in (int, str, bool) for each in told["key"]):
             raise invalid(f"a key of {table.full_name}", shown(told["key"]))
-        shape.check_row(told["value"])
-        if list(shape.key_of(told["value"])) != told["key"]:
-            raise invalid(f"the key of a row of {table.full_name}", shown(told["key"]))
         row = Row(
             partition=self._store,
             table=table.full_name,
@@ -199,6 +196,15 @@ class ExportCheck:
             value=told["value"],
         )
         self._follows(export.row_place(table.full_name, row.key))
+        is_moved = self._moving is not None and row.key.sort <= self._moving[1]
+        self._shape = self._moving[0] if self._moving is not None and is_moved else table
+        if row.version != self._shape.version:
+            raise invalid(
+                f"a row of {table.full_name} of version {self._shape.version}", shown(row.version)
+            )
+        self._shape.check_row(row.value)
+        if self._shape.key_of(row.value) != row.row_key:
+            raise invalid(f"the key of a row of {table.full_name}", shown(told["key"]))
         self.counts.rows += 1
         return row
 
