@@ -1,228 +1,38 @@
-"""Whatever fails while a commit is made: a refusal is no harm, and what is unknown is found out."""
+"""Answers that DynamoDB or the way to it loses: what is unknown is found out, and done once."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
-import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import ReadTimeoutError
 from moto import mock_aws
 from tests.authority.test_dynamodb_errors import BUSY, answered
 from tests.authority.test_dynamodb_faults import FaultyClient, after, canceled, instead
 from tests.house.sources import ROOT, environment
-from tests.support.documents import LINEAGE, NOW, REF
+from tests.support.documents import REF
+from tests.support.store_outcomes import ALWAYS, LINES, LOST, at_once, handle, ids, line
 from tests.support.stores import TABLE, dynamodb_client
 
-from perdure.authority import sqlite
 from perdure.authority.dynamodb import DynamoStore
 from perdure.authority.dynamodb_wire import table_definition
-from perdure.authority.engine import Authority
 from perdure.authority.memory import Fault, FaultPlan, MemoryStore
-from perdure.authority.sqlite import SqliteStore
-from perdure.authority.store import RevisionConflict, Store
+from perdure.authority.store import RevisionConflict
 from perdure.kernel.commit import Commit
-from perdure.kernel.documents.create import CreateDocumentStore
 from perdure.kernel.documents.errors import StoreFailed
-from perdure.kernel.documents.log import LogPlace
-from perdure.kernel.documents.read import RowScan, scan_start
-from perdure.kernel.documents.rows import InsertRow
-from perdure.kernel.documents.tables import Table
 from perdure.kernel.errors import OutcomeUnknown, StoreUnavailable
-from perdure.kernel.ids import Token
 from perdure.kernel.view import Reads, View
-from perdure.runtime.documents.log import entries_behind
-from perdure.runtime.documents.store import OpenStore, StoreMeans
+from perdure.runtime.documents.store import OpenStore
 from perdure.runtime.documents.tables import prepared
 
 pytestmark = pytest.mark.stores
-
-LINES = Table("notes", "lines", {"id": "int"}, ("id",), {"by_id": ("id",)}).checked()
-ALWAYS = 1_000
-LOST = ReadTimeoutError(endpoint_url="x")
-
-
-async def at_once(_: float) -> None:
-    await asyncio.sleep(0)
-
-
-@asynccontextmanager
-async def handle(records: Store, prefix: str = "t") -> AsyncIterator[OpenStore]:
-    """Open a store whose pauses are over at once."""
-    numbers = itertools.count(1)
-
-    def new_token() -> Token:
-        return Token(f"{prefix}-{next(numbers)}")
-
-    authority = Authority(records, now=lambda: NOW, new_token=new_token, pause=at_once)
-    with_ = StoreMeans(authority, now=lambda: NOW, new_token=new_token, pause=at_once)
-    await authority.execute(CreateDocumentStore(REF, LINEAGE).checked())
-    store = await OpenStore.open(with_, REF)
-    try:
-        await prepared(store, [LINES])
-        yield store
-    finally:
-        await store.close()
-        await authority.close()
-
-
-def line(id: int) -> InsertRow:
-    return InsertRow(LINES, {"id": id})
-
-
-async def ids(store: OpenStore) -> list[int]:
-    """Return the rows that are there, and hold the log to one commit for each of them."""
-    scan = RowScan(LINES)
-    start = scan_start(None, None, "ascending")
-    rows = await store.read(lambda view: scan.page(view, REF.partition, start, 100))
-    found = entries_behind(store.means.authority, REF, LogPlace(), pause=at_once)
-    told = [each["row"]["id"] async for entry in found for each in entry.told() if "row" in each]
-    assert sorted(told) == [row.value["id"] for row in rows]
-    return sorted(told)
-
-
-class Failing:
-    """A database of which one statement fails, some times, before it is done or behind that."""
-
-    def __init__(self, database: sqlite3.Connection, plan: Plan) -> None:
-        self.database = database
-        self.plan = plan
-
-    @property
-    def in_transaction(self) -> bool:
-        return self.database.in_transaction
-
-    def execute(self, statement: str, *parameters: Any) -> Any:
-        return self.plan.does(statement, lambda: self.database.execute(statement, *parameters))
-
-    def executemany(self, statement: str, rows: Any) -> Any:
-        return self.plan.does("body", lambda: self.database.executemany(statement, rows))
-
-
-class Plan:
-    """Which statements of a transaction fail, and how often."""
-
-    def __init__(
-        self,
-        *statements: str,
-        times: int = 1,
-        is_done: bool = False,
-        then: tuple[str, int] | None = None,
-    ) -> None:
-        self.left = dict.fromkeys(statements, times)
-        self.is_done = is_done
-        self.then = then
-
-    def does(self, statement: str, work: Callable[[], Any]) -> Any:
-        if not self.left.get(statement):
-            return work()
-        self.left[statement] -= 1
-        if self.is_done and statement == "COMMIT":
-            work()
-        if self.then is not None:
-            self.left |= dict([self.then])
-        raise sqlite3.OperationalError(f"disk I/O error in {statement}")
-
-
-@pytest.fixture
-def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Plan], None]:
-    """Return how SQLite is made to fail from now on."""
-    apply_all = sqlite._apply_all
-
-    def fail(plan: Plan) -> None:
-        def applied(commits: Any, path: Any, database: Any) -> Any:
-            broken: Any = Failing(database, plan)
-            return apply_all(commits, path, broken)
-
-        monkeypatch.setattr(sqlite, "_apply_at_once", lambda *_: None)
-        monkeypatch.setattr(sqlite, "_apply_all", applied)
-
-    return fail
-
-
-@pytest.mark.parametrize(
-    "statements",
-    [("BEGIN IMMEDIATE",), ("body",), ("body", "ROLLBACK")],
-    ids=["begin", "body", "body and rollback"],
-)
-async def test_what_fails_before_the_end_of_a_transaction_is_known_not_to_have_happened(
-    tmp_path: Path, failing: Callable[[Plan], None], statements: tuple[str, ...]
-):
-    async with handle(await SqliteStore.open(tmp_path / "store.db")) as store:
-        await store.commit([line(1)])
-        failing(Plan(*statements))
-
-        with pytest.raises(StoreUnavailable):
-            await store.commit([line(2)])
-
-        assert await ids(store) == [1]
-        await store.commit([line(3)])
-        assert await ids(store) == [1, 3]
-
-
-@pytest.mark.parametrize("is_done", [False, True])
-@pytest.mark.parametrize("also", [(), ("ROLLBACK",)])
-async def test_an_end_whose_answer_is_lost_is_asked_for_again_and_happens_once(
-    tmp_path: Path, failing: Callable[[Plan], None], also: tuple[str, ...], *, is_done: bool
-):
-    async with handle(await SqliteStore.open(tmp_path / "store.db")) as store:
-        await store.commit([line(1)])
-        failing(Plan("COMMIT", *also, is_done=is_done))
-
-        await store.commit([line(2)])
-
-        assert await ids(store) == [1, 2]
-
-
-async def test_an_end_that_is_never_known_fails_the_store_until_it_is_opened_again(
-    tmp_path: Path, failing: Callable[[Plan], None]
-):
-    adopted: list[Any] = []
-    async with handle(await SqliteStore.open(tmp_path / "store.db")) as store:
-        await store.commit([line(1)])
-        plan = Plan("COMMIT", times=ALWAYS)
-        failing(plan)
-
-        with pytest.raises(StoreFailed):
-            await store.commit([line(2)], adopt=adopted.append)
-
-        with pytest.raises(StoreFailed):
-            await store.commit([line(3)])
-        assert adopted == []
-        plan.left = {}
-    async with handle(await SqliteStore.open(tmp_path / "store.db"), "again") as store:
-        assert await ids(store) == [1]
-        await store.commit([line(3)])
-
-
-async def test_an_end_that_happened_and_is_never_answered_is_found_in_the_log(
-    tmp_path: Path, failing: Callable[[Plan], None]
-):
-    adopted: list[Any] = []
-    async with handle(await SqliteStore.open(tmp_path / "store.db")) as store:
-        await store.commit([line(1)])
-        plan = Plan("COMMIT", is_done=True, then=("BEGIN IMMEDIATE", ALWAYS))
-        failing(plan)
-
-        reply = await store.commit([line(2)], adopt=adopted.append)
-
-        plan.left = {}
-        assert reply.replayed
-        assert adopted == [reply]
-        await store.commit([line(3)])
-        assert await ids(store) == [1, 2, 3]
-
-
-# The same on DynamoDB
 
 
 @asynccontextmanager
@@ -292,9 +102,6 @@ async def test_dynamodb_where_a_rival_was_first_is_decided_again():
         await asyncio.gather(store.commit([line(2)]), rival.commit([line(3)]))
 
         assert await ids(store) == [1, 2, 3]
-
-
-# What is settled by the log
 
 
 class Withholding:

@@ -15,7 +15,6 @@ from perdure.kernel.documents.errors import (
     OwnerHeld,
     StoreDiverged,
     StoreImporting,
-    TableMigrating,
 )
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import (
@@ -26,7 +25,7 @@ from perdure.kernel.documents.records import (
     store_head_key,
 )
 from perdure.kernel.documents.step import StagedWrite, Step
-from perdure.kernel.documents.tables import checked_name
+from perdure.kernel.documents.tables import checked_name, tables_altered
 from perdure.kernel.documents.writes import (
     ChangeDocument,
     CopyDocument,
@@ -244,14 +243,6 @@ def no_store(ref: DocumentStoreRef) -> NotFound:
     """Return the refusal of a store that is not there."""
     return NotFound(
         expected="a document store that exists", found=f"no document store {ref.store!r}"
-    )
-
-
-def tables_altered(prepared: int | None, found: int) -> TableMigrating:
-    """Return the refusal of a writer whose tables somebody has altered since."""
-    return TableMigrating(
-        expected=f"tables as they were prepared, at change {prepared}",
-        found=f"change {found}: open the store again",
     )
 
 

@@ -14,7 +14,6 @@ from perdure.kernel.documents.commit import (
     OwnerGrip,
     ReleaseOwner,
     TakeOwner,
-    tables_altered,
 )
 from perdure.kernel.documents.content import Loaded
 from perdure.kernel.documents.declare import Declared, DeclareTables
@@ -32,7 +31,7 @@ from perdure.kernel.documents.records import Document, StoreHead
 from perdure.kernel.documents.reserve import ReserveIds, ids_taken
 from perdure.kernel.documents.rows import RowWrite
 from perdure.kernel.documents.step import StagedWrite
-from perdure.kernel.documents.tables import Table
+from perdure.kernel.documents.tables import Table, tables_altered
 from perdure.kernel.errors import (
     Contended,
     OutcomeUnknown,
