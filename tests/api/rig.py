@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
+from tests.support.documents import means
+
 from perdure.api import faces
 from perdure.api.gateway import http_event
 from perdure.api.ports import Api
@@ -18,6 +20,7 @@ from perdure.authority.engine import Authority
 from perdure.authority.memory import MemoryStore
 from perdure.kernel.component import Component, Registry
 from perdure.kernel.ids import Instant, RunId, StorageId, Token
+from perdure.runtime.documents.stores import DocumentStores
 from perdure.runtime.worlds import Worlds
 
 SCHEDULED = {
@@ -140,6 +143,10 @@ def worlds_on(store: MemoryStore) -> Worlds:
     )
 
 
+def stores_on(store: MemoryStore) -> DocumentStores:
+    return DocumentStores(means(store, prefix="stores"), StorageId("memory"))
+
+
 def sandbox_on(store: MemoryStore, pauses: list[float]) -> Sandbox[Api]:
     async def pause(seconds: float) -> None:
         pauses.append(seconds)
@@ -147,7 +154,7 @@ def sandbox_on(store: MemoryStore, pauses: list[float]) -> Sandbox[Api]:
 
     @asynccontextmanager
     async def opening() -> AsyncIterator[Api]:
-        yield Api(worlds_on(store), pause)
+        yield Api(worlds_on(store), stores_on(store), pause)
 
     return Sandbox(opening, faces.API)
 

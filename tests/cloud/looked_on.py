@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.api.rig import Context, bearer, worlds_on
+from tests.api.rig import Context, bearer, stores_on, worlds_on
 
 from perdure.api import faces
 from perdure.api.gateway import http_event
@@ -46,7 +46,7 @@ class Looked:
         @asynccontextmanager
         async def opening() -> AsyncIterator[Api]:
             worlds = worlds_on(self.store)
-            yield Api(worlds, self.pause, worlds._authority.costs)
+            yield Api(worlds, stores_on(self.store), self.pause, worlds._authority.costs)
 
         self.sandbox = Sandbox(opening, faces.API, self.scheduled)
         self.context = Context()

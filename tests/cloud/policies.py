@@ -49,7 +49,7 @@ class Role:
             yield from _document(policy)
         for each in resources().values():
             if {"Ref": self._name} in listed(each.get("Properties", {}).get("Roles", [])) and (
-                self._is_so(each["Condition"])
+                "Condition" not in each or self._is_so(each["Condition"])
             ):
                 yield from _document(each["Properties"])
 

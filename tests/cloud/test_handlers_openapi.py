@@ -199,6 +199,30 @@ def talks(call, talk):
     call("GET", f"{talk}/events")
 
 
+def papers(call, notes):
+    note = {"owner": "notes", "namespace": "desk", "kind": "note", "value": {"said": "hello"}}
+    create = {"write": "document.create", **note}
+    call("POST", "/v1/stores", {"store_id": "n"})
+    call("POST", "/v1/stores", {"store_id": "a/b"})
+    call("GET", "/v1/stores")
+    call("PUT", f"{notes}/tables/notes:tags", {"columns": {"tag": "str"}, "key": ["tag"]})
+    call("GET", f"{notes}/tables")
+    insert = {"write": "row.insert", "table": "notes:tags", "row": {"tag": "new"}}
+    for _ in range(2):
+        call("POST", f"{notes}/commits", {"writes": [create, insert]}, idempotency_key="a")
+    call("POST", f"{notes}/commits", {"writes": [create]})
+    call("GET", f"{notes}/documents", query="owner=notes&namespace=desk&limit=1")
+    call("GET", f"{notes}/documents/2")
+    call("GET", f"{notes}/documents/2", query="at=1")
+    call("GET", f"{notes}/lookup", query="owner=notes&namespace=desk&kind=note")
+    call("GET", f"{notes}/tables/notes:tags/rows")
+    call("GET", f"{notes}/tables/notes:tags/row", query='key=["new"]')
+    call("POST", f"{notes}/commits", {"writes": [{"write": "document.retire", "id": 2}]})
+    call("GET", f"{notes}/documents/2")
+    call("GET", f"{notes}/log")
+    call("GET", notes)
+
+
 def test_replies_are_what_the_document_says(described, in_lambda, tmp_path, capsys):
     (tmp_path / "default").mkdir()
     in_lambda.setenv("PERDURE_STORAGE", tmp_path.as_uri())
@@ -216,6 +240,7 @@ def test_replies_are_what_the_document_says(described, in_lambda, tmp_path, caps
     call = Checked(described, ROUTES, ask)
     commands_and_consumers(call, "/v1/worlds/h")
     rows_and_ends(call, "/v1/worlds/h")
+    papers(call, "/v1/stores/n")
     functions.close()
     in_lambda.setenv("PERDURE_APP", "tests.support.talking:app")
     functions = Functions()

@@ -10,7 +10,16 @@ from tests.cloud.rendered import functions, listed, of_type, statements
 from tests.house.sources import ROOT
 
 from perdure.authority.packing import Pointer
-from perdure.kernel.ids import SessionId, StorageId, Tick, Token, WorldId, short_hash
+from perdure.kernel.documents.places import DocumentStoreRef
+from perdure.kernel.ids import (
+    DocumentStoreId,
+    SessionId,
+    StorageId,
+    Tick,
+    Token,
+    WorldId,
+    short_hash,
+)
 from perdure.kernel.places import (
     LANES,
     WorldRef,
@@ -26,6 +35,7 @@ pytestmark = pytest.mark.cloud
 STORAGE = StorageId("s3://bucket#perdure#dynamodb")
 REF = WorldRef(STORAGE, WorldId("w"))
 SESSION = SessionRef(STORAGE, SessionId("talk"))
+NOTES = DocumentStoreRef(STORAGE, DocumentStoreId("notes"))
 MANIFEST = manifest_key(REF.partition, Tick(0)).partition
 ROLES = {name: f"{name.title()}Role" for name in functions()}
 
@@ -327,6 +337,13 @@ def test_dispatch_writes_heads_and_hints_alone():
     assert not put(role, quota_partition(REF.partition, "ann"), enclosed=True)
 
 
+@pytest.mark.parametrize("function", sorted(CALLS))
+def test_document_stores_are_written_by_the_function_that_is_asked_to(function):
+    role = Role(ROLES[function])
+
+    assert put(role, NOTES.partition, enclosed=True) == (function == "api")
+
+
 # ------------------------------------------------------------------ one storage of a table
 
 
@@ -335,6 +352,7 @@ PARTITIONS = {
     "world": REF.partition,
     "session": SESSION.partition,
     "wake of sessions": SESSION.wake,
+    "document store": NOTES.partition,
     "manifests": MANIFEST,
     "quota": quota_partition(REF.partition, "ann"),
     "wake": wake_partition(7),
@@ -345,6 +363,7 @@ OTHERS = {
     "catalog": WorldRef(StorageId("other"), REF.world).catalog,
     "world": WorldRef(StorageId("other"), REF.world).partition,
     "session": SessionRef(StorageId("other"), SESSION.session).partition,
+    "document store": DocumentStoreRef(StorageId("other"), NOTES.store).partition,
     "landing": landing_partition(StorageId("other")),
     "quota": quota_partition(WorldRef(StorageId("other"), REF.world).partition, "ann"),
 }

@@ -12,7 +12,7 @@ import json
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -211,11 +211,29 @@ def seed(hull: Hull) -> None:
     done("PUT", f"{fleet}/consumers/hook", {"required": False})
     done("POST", f"{fleet}/fork", {"name": "quay", "world_id": "quay"})
     done("DELETE", "/v1/worlds/gone")
+    papers(done)
     talk = "/v1/sessions/talk"
     done("POST", "/v1/sessions", {"agent": "mate", "session_id": "talk"})
     done("POST", f"{talk}/send", {"input": "ahoy", "send_id": "first"})
     done("POST", f"{talk}/send", {"input": "and?", "send_id": "second"})
     GOOD["resolve_approval"].names["call"] = hull.runner.run(asked_for_a_word(hull.root))
+
+
+def papers(done: Callable[..., None]) -> None:
+    """Make a document store with documents and a table."""
+    notes = "/v1/stores/notes"
+    columns = {"tag": "str", "n": "int", "who": "str", "at": "int"}
+    tags = {"columns": columns, "key": ["tag", "n"], "indexes": {"by_who": ["who"]}}
+    note = {"write": "document.create", "owner": "notes", "namespace": "desk", "kind": "note"}
+    rows = [{"tag": tag, "n": n, "who": "ann", "at": 0} for tag in "ab" for n in (1, 2)]
+    writes = [
+        *({**note, "key": key, "value": {"said": key}} for key in ("second", "third", "fourth")),
+        *({"write": "row.insert", "table": "notes:tags", "row": row} for row in rows),
+    ]
+    first = {**note, "key": "first", "history": "rewindable", "value": {"said": "first"}}
+    done("POST", "/v1/stores", {"store_id": "notes"})
+    done("PUT", f"{notes}/tables/notes:tags", tags)
+    done("POST", f"{notes}/commits", {"writes": [first, *writes]})
 
 
 async def asked_for_a_word(root: Path) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 FLEET = {"world": "fleet"}
 TALK = {"session": "talk"}
+STORE = {"store": "notes"}
 PLACE = {"Position": {"x": 1.0, "y": -2.5}}
 LOAD = {"Cargo": {"tons": 3, "note": "fish", "sealed": True}}
 KEY = {"Idempotency-Key": "key-1"}
@@ -118,9 +119,57 @@ GOOD |= {
     "read_events": Good(TALK, query={"after": "0", "wait": "0"}),
 }
 
+NOTE = {"owner": "notes", "namespace": "desk", "kind": "note"}
+TAGS = {**STORE, "table": "notes:tags"}
+
+WRITES: list[dict[str, Any]] = [
+    {"write": "document.create", **NOTE, "key": "new", "history": "rewindable", "version": 2}
+    | {"value": {"said": ["hello"]}, "meta": {"by": "ann"}, "id": 40},
+    {"write": "document.copy", **NOTE, "key": "first", "history": "rewindable", "source": 2}
+    | {"namespace": "shelf", "at": 2},
+    {"write": "document.change", "id": 3, "ops": [["s", ["said"], "more"]], "revision": 1},
+    {"write": "document.change", "id": 4, "value": [1, 2.5, None]},
+    {"write": "document.retire", "id": 5, "revision": 1},
+    {"write": "row.insert", "table": "notes:tags", "row": {"tag": "c", "n": 1, "who": "ann"}}
+    | {"stamps": ["at"]},
+    {"write": "row.put", "table": "notes:tags", "row": {"tag": "a", "n": 1, "who": "ann", "at": 9}},
+    {"write": "row.update", "table": "notes:tags", "key": ["b", 1], "changes": {"who": "bob"}},
+    {"write": "row.delete", "table": "notes:tags", "key": ["b", 2]},
+    {"write": "rows.update", "table": "notes:tags", "where": {"who": "eve"}, "changes": {}}
+    | {"count": 0},
+    {"write": "rows.delete", "table": "notes:tags", "where": {"who": "eve"}, "count": 0},
+]
+
+GOOD |= {
+    "create_store": Good(body={"store_id": "new"}),
+    "list_stores": Good(query={"limit": "1"}),
+    "describe_store": Good(STORE),
+    "commit_to_store": Good(STORE, body={"commit_id": "more", "writes": WRITES}),
+    "list_tables": Good(STORE),
+    "declare_table": Good(
+        {**STORE, "table": "notes:places"},
+        body={"columns": {"name": "str", "at": "json"}, "key": ["name"], "version": 3}
+        | {"indexes": {"by_name": ["name"]}},
+    ),
+    "read_rows": Good(
+        TAGS,
+        query={"index": "by_who", "values": '["ann"]', "order": "descending", "limit": "1"},
+    ),
+    "read_row": Good(TAGS, query={"key": '["a", 1]'}),
+    "list_documents": Good(
+        STORE, query={"owner": "notes", "namespace": "desk", "kind": "note", "at": "1"}
+    ),
+    "read_document": Good({**STORE, "document": "2"}, query={"at": "2"}),
+    "lookup_document": Good(STORE, query={**NOTE, "key": "first", "at": "2"}),
+    "read_store_log": Good(STORE, query={"after": "1", "limit": "1"}),
+}
+
 POOLS: dict[str, tuple[str, ...]] = {
     "world": ("fleet", "bare", "gone", "quay", "nowhere"),
     "session": ("talk", "asking", "nowhere"),
+    "store": ("notes", "nowhere"),
+    "table": ("notes:tags", "notes:never", "notes"),
+    "document": ("2", "4", "99", "never"),
     "send": ("first", "second", "never"),
     "call": ("never",),
     "command": ("first.0", "later.1", "mine", "never"),

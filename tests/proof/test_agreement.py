@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
+from tests.proof.agreeing_documents import Papers
 from tests.proof.agreeing_keeps import Keeping
 from tests.proof.agreeing_reads import READINGS, Asking
 from tests.proof.agreeing_sessions import Talking
@@ -39,7 +40,7 @@ MANY = settings(FEW, max_examples=60, stateful_step_count=60, derandomize=False,
 CALLER = Caller("ann", "gateway", Allowance(units=20, window_ms=60_000))
 
 
-class Agreement(Writing, Asking, Keeping, Talking):
+class Agreement(Writing, Asking, Keeping, Talking, Papers):
     """Everything that can be asked, in any order."""
 
 
@@ -113,6 +114,18 @@ def tour(agreement):
     agreement.archive(60, 1, removes=True)
     agreement.retire(2, 2)
     talk(agreement)
+    keep_papers(agreement)
+
+
+def keep_papers(agreement):
+    """Let every rule of document stores do what it can do at its best."""
+    agreement.begin_a_store(0, "harbour")
+    agreement.write_documents(0, [0, 8, 9], "ann", "ann", again=True)
+    agreement.write_documents(0, [3], "ann", "ann", again=False)
+    agreement.hold_an_owner(0, "ann", "ann", leaves=False)
+    agreement.write_documents(0, [12, 13], "ann", "ann", again=True)
+    agreement.hold_an_owner(0, "eve", "ann", leaves=True)
+    agreement.read_a_store(0, 1)
 
 
 def talk(agreement):

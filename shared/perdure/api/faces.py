@@ -19,6 +19,7 @@ from perdure.api import (
     routes_land,
     routes_lifecycle,
     routes_sessions,
+    routes_stores,
     routes_tick,
     routes_trim,
     routes_verify,
@@ -31,6 +32,7 @@ API: Final[tuple[Route[Any], ...]] = (
     *routes_fork.ROUTES,
     *routes_commands.ROUTES,
     *routes_consumers.ROUTES,
+    *routes_stores.ROUTES,
     *routes_about.ROUTES,
 )
 """Without Arrow."""

@@ -32,6 +32,7 @@ class Invocation:
     operation: str | None = None
     world: str | None = None
     session: str | None = None
+    store: str | None = None
     actor: str | None = None
     role: str | None = None
     status: int | None = None
@@ -44,6 +45,8 @@ class Invocation:
     """Of a batch whose id the caller may not know; told if the answer comes too late."""
     send_id: str | None = None
     """The same of a send to a session."""
+    commit_id: str | None = None
+    """The same of a commit to a document store."""
     measures: Measures = field(default_factory=Measures)
 
     def facts(self) -> dict[str, Any]:
@@ -52,6 +55,7 @@ class Invocation:
             "operation": self.operation,
             "world_id": self.world,
             "session_id": self.session,
+            "store_id": self.store,
             "actor": self.actor,
             "role": self.role,
             "status": self.status,

@@ -58,6 +58,9 @@ METRICS: Final[Mapping[str, Metric]] = {
     "store_requests": Metric("Requests sent to DynamoDB, those sent again included"),
     "write_units": Metric("Write request units that DynamoDB consumed"),
     "read_units": Metric("Read request units that DynamoDB consumed"),
+    "jobs_ended": Metric("Jobs that ended"),
+    "jobs_due": Metric("Jobs that were due when the dispatch looked", folds="max"),
+    "jobs_failed": Metric("Jobs that the dispatch could not look at", folds="max"),
     "runs_ended": Metric("Runs of sessions that ended"),
     "sessions_due": Metric(
         "Sessions that had something to do when the dispatch looked", folds="max"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from perdure.authority.costs import Costs
 from perdure.kernel.caller import Caller
 from perdure.kernel.ids import EntityId, Tick, WorldId
+from perdure.runtime.documents.stores import DocumentStores
 from perdure.runtime.worlds import Worlds
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class Api:
     """What the routes without Arrow need."""
 
     worlds: Worlds
+    stores: DocumentStores
     pause: Callable[[float], Awaitable[None]]
     """Wait so many seconds."""
 

@@ -11,6 +11,7 @@ from pydantic_core import to_json
 
 from perdure.api.gateway import Answer
 from perdure.kernel import errors
+from perdure.kernel.documents import errors as documents
 from perdure.kernel.errors import PerdureError, said
 
 CONTENT_TYPE: Final = "application/problem+json"
@@ -41,6 +42,17 @@ _STATUS: Final[Mapping[type[PerdureError], HTTPStatus]] = {
     errors.Corrupt: HTTPStatus.INTERNAL_SERVER_ERROR,
     errors.SessionTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.Refused: HTTPStatus.CONFLICT,
+    documents.StaleCursor: HTTPStatus.CONFLICT,
+    documents.CountsDiffer: HTTPStatus.CONFLICT,
+    documents.IdsExhausted: HTTPStatus.CONFLICT,
+    documents.UnknownConversation: HTTPStatus.NOT_FOUND,
+    documents.UnknownDocument: HTTPStatus.NOT_FOUND,
+    documents.UnknownJob: HTTPStatus.NOT_FOUND,
+    documents.UnknownTable: HTTPStatus.NOT_FOUND,
+    documents.RowAbsent: HTTPStatus.NOT_FOUND,
+    documents.DocumentRetired: HTTPStatus.GONE,
+    documents.LogTrimmed: HTTPStatus.GONE,
+    documents.StoreDiverged: HTTPStatus.INTERNAL_SERVER_ERROR,
     errors.Contended: HTTPStatus.TOO_MANY_REQUESTS,
     errors.FenceHeld: HTTPStatus.CONFLICT,
     errors.QueueFull: HTTPStatus.TOO_MANY_REQUESTS,
@@ -90,7 +102,7 @@ def problem(
 
     ``is_own`` is for a fault of the function's settings, whatever its kind. ``is_inside`` lets
     the answer say what a store said: to somebody in this process, or if nothing was asked of one.
-    When the outcome of a batch, or of a send, is not known, its id comes along, so that the
+    When the outcome of a batch, a send or a commit is not known, its id comes along, so that the
     caller can ask again without doing it twice.
     """
     status = HTTPStatus.INTERNAL_SERVER_ERROR if is_own else status_of(error)
@@ -102,7 +114,7 @@ def problem(
         "found": found,
     }
     if isinstance(error, errors.Unavailable):
-        drawn = {"batch_id": error.batch_id, "send_id": error.send_id}
+        drawn = {name: getattr(error, name) for name in ("batch_id", "send_id", "commit_id")}
         members |= {name: id for name, id in drawn.items() if id is not None}
     headers = {}
     if isinstance(error, errors.Unauthenticated):

@@ -1,4 +1,4 @@
-"""The queues of worlds and of sessions: what their messages say, and what is asked of them."""
+"""The queues of worlds, sessions and jobs: what their messages say, and what is asked of them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,23 @@ from pydantic import BaseModel, ConfigDict
 
 from perdure.api.decoding import strict_json, typed
 from perdure.kernel.canonical import canonical
+from perdure.kernel.documents.jobs.records import JobAddress
+from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.errors import InvalidValue, PerdureError
-from perdure.kernel.ids import Instant, SessionId, StorageId, WorldId, checked_id
+from perdure.kernel.ids import (
+    DocumentStoreId,
+    Instant,
+    JobId,
+    SessionId,
+    StorageId,
+    WorldId,
+    checked_id,
+)
 from perdure.kernel.places import WorldRef, is_hint_of
 from perdure.kernel.session.records import SessionRef
 from perdure.kernel.shown import shown
 from perdure.runtime.dispatch import Due
+from perdure.runtime.documents.jobs.dispatch import DueJob, is_job_hint
 from perdure.runtime.session.dispatch import DueSession
 
 SEND_MAX: Final = 10
@@ -133,6 +144,36 @@ def due_session_of(storage: StorageId, body: Any) -> DueSession:
     if said.hint is not None and not ref.is_hint(said.hint):
         raise InvalidValue(expected=f"a hint of session {session!r}", found=shown(said.hint))
     return DueSession(ref, "", said.hint)
+
+
+class _JobBody(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    store: str
+    owner: str
+    name: str
+    job: str
+    hint: str | None = None
+
+
+def message_of_job(due: DueJob) -> Message:
+    """Spell that a job may have something to do."""
+    job = due.job
+    body = {"store": due.ref.store, "owner": job.owner, "name": job.name, "job": job.job}
+    said = body if due.hint is None else {**body, "hint": due.hint}
+    return Message(due.group, due.once, canonical(said).decode())
+
+
+def due_job_of(storage: StorageId, body: Any) -> DueJob:
+    """Read a message's body. Raises InvalidJson, InvalidValue, InvalidId."""
+    raw = strict_json(str(body).encode(errors="surrogatepass"))
+    said = typed(_JobBody, raw, where="message")
+    store = DocumentStoreId(checked_id(said.store, what="a document store's id"))
+    job = JobAddress(said.owner, said.name, JobId(said.job)).checked()
+    ref = DocumentStoreRef(storage, store)
+    if said.hint is not None and not is_job_hint(said.hint, ref, job):
+        raise InvalidValue(expected=f"a hint of job {job}", found=shown(said.hint))
+    return DueJob(ref, job, "", said.hint)
 
 
 class Later(Exception):  # no error: it tells when to ask again

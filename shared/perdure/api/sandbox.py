@@ -229,7 +229,9 @@ class Sandbox(Generic[P]):
     ) -> Answer:
         found = self._router.find(event, context)
         seen.operation = found.route.operation
-        seen.world, seen.session = found.names.get("world"), found.names.get("session")
+        names = found.names
+        seen.world, seen.session = names.get("world"), names.get("session")
+        seen.store = names.get("store")
         try:
             rules = self._rules()
         except Refused as error:
@@ -286,4 +288,5 @@ def _late(seen: Invocation) -> PerdureError:
     kind = OutcomeUnknown if seen.may_change else StoreUnavailable
     error = kind(expected="an answer before the function's time is over", found="none yet")
     error.batch_id, error.send_id = seen.batch_id, seen.send_id
+    error.commit_id = seen.commit_id
     return error

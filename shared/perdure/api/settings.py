@@ -31,6 +31,7 @@ LEASE: Final = "PERDURE_LEASE"
 APP: Final = "PERDURE_APP"
 TICKS: Final = "PERDURE_TICKS"
 SESSIONS: Final = "PERDURE_SESSIONS"
+JOBS: Final = "PERDURE_JOBS"
 CATALOGS: Final = "PERDURE_CATALOG_DIR"
 TABLES: Final = "PERDURE_TABLES"
 ENDPOINT: Final = "AWS_ENDPOINT_URL"
@@ -71,6 +72,9 @@ class Settings:
 
     sessions: str | None = None
     """URL of the queue of sessions that have something to do."""
+
+    jobs: str | None = None
+    """URL of the queue of jobs that are due."""
 
     dynamodb_endpoint: str | None = None
     s3_endpoint: str | None = None
@@ -150,6 +154,7 @@ class Settings:
             TABLES: self.tables if self.is_in_table_bucket else None,
             TICKS: self.ticks,
             SESSIONS: self.sessions,
+            JOBS: self.jobs,
             LEASE: None if self.lease_ms is None else f"{self.lease_ms}ms",
             f"{ENDPOINT}_SQS": self.sqs_endpoint,
         }
@@ -164,9 +169,9 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
     ``PERDURE_CATALOG_DIR`` is. ``PERDURE_TABLES`` is the ARN of the S3 table bucket for the Iceberg
     tables of a bucket; without it they are in the Glue catalog, or in a file beside a local
     authority. ``PERDURE_TICKS`` is the queue of worlds that are due,
-    ``PERDURE_SESSIONS`` that of sessions, ``PERDURE_LEASE`` how long
-    the next writer waits for one that was killed. The AWS endpoint overrides
-    are AWS's own variables.
+    ``PERDURE_SESSIONS`` that of sessions, ``PERDURE_JOBS`` that of jobs, ``PERDURE_LEASE`` how
+    long the next writer waits for one that was killed. The AWS endpoint overrides are AWS's own
+    variables.
     Raises: InvalidValue, InvalidId.
     """
     variables = os.environ if environment is None else environment
@@ -188,6 +193,7 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
         tables=GLUE if is_local else _tables(variables.get(TABLES) or GLUE, namespace),
         ticks=variables.get(TICKS) or None,
         sessions=variables.get(SESSIONS) or None,
+        jobs=variables.get(JOBS) or None,
         sqs_endpoint=variables.get(f"{ENDPOINT}_SQS") or everywhere,
         catalogs=variables.get(CATALOGS) or None,
     )

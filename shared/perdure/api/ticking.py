@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from perdure.api.measures import tell
-from perdure.api.queue import Handed, Later, Message, Queue, message_of, message_of_session
+from perdure.api.queue import (
+    Handed,
+    Later,
+    Message,
+    Queue,
+    message_of,
+    message_of_job,
+    message_of_session,
+)
 from perdure.kernel.errors import (
     ConsumerBehind,
     FenceHeld,
@@ -17,6 +25,8 @@ from perdure.kernel.errors import (
     StoreUnavailable,
 )
 from perdure.runtime.dispatch import Due, Found
+from perdure.runtime.documents.jobs.dispatch import FoundJobs
+from perdure.runtime.documents.jobs.dispatch import Tell as TellJobs
 from perdure.runtime.session.dispatch import FoundSessions
 from perdure.runtime.session.dispatch import Tell as TellSessions
 
@@ -63,8 +73,17 @@ class DispatchPorts(Protocol):
         """Find the worlds that are due, for at most ``ms``, and tell of them as they are found."""
         ...
 
+    @property
+    def jobs_queue(self) -> Queue | None:
+        """The queue of jobs, if the deployment has one."""
+        ...
+
     async def look_at_sessions(self, *, ms: int, tell: TellSessions) -> FoundSessions:
         """Find the sessions that are due, as worlds are found."""
+        ...
+
+    async def look_at_jobs(self, *, ms: int, tell: TellJobs) -> FoundJobs:
+        """Find the jobs that are due, as worlds are found."""
         ...
 
 
@@ -84,7 +103,7 @@ class ServePorts(Protocol):
 
 
 async def dispatch_due(ports: DispatchPorts, remaining_ms: int) -> dict[str, Any]:
-    """Send a message for each world, and each session, that is due, as a schedule asks.
+    """Send a message for each world, session and job that is due, as a schedule asks.
 
     A duplicate changes nothing: the queue takes no message twice, and a writer serves each time
     of a schedule once. Raises StoreUnavailable, at the end, if a message was not taken.
@@ -106,11 +125,18 @@ async def dispatch_due(ports: DispatchPorts, remaining_ms: int) -> dict[str, Any
         send = sender(ports.sessions_queue, message_of_session)
         return await ports.look_at_sessions(ms=ms, tell=send)
 
+    async def jobs(ms: int) -> FoundJobs:
+        if ports.jobs_queue is None:
+            return FoundJobs(())
+        return await ports.look_at_jobs(ms=ms, tell=sender(ports.jobs_queue, message_of_job))
+
     ms = remaining_ms - min(LAST_PAGE_MS, remaining_ms // 2)
     # Side by side: whichever has the most to do, the other is not left out.
-    found, talks = await asyncio.gather(
-        ports.look(ms=ms, tell=sender(ports.queue, message_of)), sessions(ms)
+    found, talks, work = await asyncio.gather(
+        ports.look(ms=ms, tell=sender(ports.queue, message_of)), sessions(ms), jobs(ms)
     )
+    tell("jobs_due", len(work.due))
+    tell("jobs_failed", len(work.failed))
     tell("sessions_due", len(talks.due))
     tell("sessions_failed", len(talks.failed))
     tell("worlds_due", len(found.due))
@@ -121,13 +147,15 @@ async def dispatch_due(ports: DispatchPorts, remaining_ms: int) -> dict[str, Any
         raise unsent[0]
     failed = [f"{ref.world}: {error.code}" for ref, error in found.failed]
     failed += [f"session {ref.session}: {error.code}" for ref, error in talks.failed]
+    failed += [f"job {ref}: {error.code}" for ref, error in work.failed]
     return {
         "due": len(found.due),
         "failed": failed,
         "oldest_due_ms": found.oldest_due_ms,
         "stalled": found.stalled,
-        "done": found.done and talks.done,
+        "done": found.done and talks.done and work.done,
         "sessions": len(talks.due),
+        "jobs": len(work.due),
     }
 
 

@@ -23,6 +23,8 @@ from perdure.kernel.floor import EnterCatalog
 from perdure.kernel.ids import Instant, RunId, Token
 from perdure.runtime.app import App, load_app
 from perdure.runtime.archive import ArchivedStore
+from perdure.runtime.documents.store import StoreMeans
+from perdure.runtime.documents.stores import DocumentStores
 from perdure.runtime.worlds import Worlds
 
 CLOUD: Final = "perdure.api.wiring_aws"
@@ -32,8 +34,12 @@ CLOUD: Final = "perdure.api.wiring_aws"
 @asynccontextmanager
 async def api(chosen: Settings | None = None) -> AsyncIterator[Api]:
     """Open what the routes without Arrow need; where, the environment says unless told."""
-    async with opened_worlds(chosen or settings()) as (authority, worlds):
-        yield Api(worlds, pause=asyncio.sleep, costs=authority.costs)
+    found = chosen or settings()
+    app = load_app(found.app)
+    async with opened_worlds(found, app) as (authority, worlds):
+        means = StoreMeans(authority, system.now, system.new_token, asyncio.sleep)
+        stores = DocumentStores(means, found.storage, app.name)
+        yield Api(worlds, stores, pause=asyncio.sleep, costs=authority.costs)
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from perdure.authority.costs import Costs
 from perdure.authority.engine import Authority
 from perdure.kernel.ids import StorageId
 from perdure.runtime.dispatch import Due, Found, look
+from perdure.runtime.documents.jobs import dispatch as jobs
 from perdure.runtime.session import dispatch as sessions
 
 
@@ -24,7 +25,13 @@ async def dispatching(chosen: Settings | None = None) -> AsyncIterator[Dispatchi
     found = chosen or settings()
     queue = wiring_queue.opened(found)
     async with opened_worlds(found) as (authority, _):
-        yield Dispatching(authority, found.storage, queue, wiring_queue.opened_for_sessions(found))
+        yield Dispatching(
+            authority,
+            found.storage,
+            queue,
+            wiring_queue.opened_for_sessions(found),
+            wiring_queue.opened_for_jobs(found),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,7 @@ class Dispatching:
     storage: StorageId
     queue: Queue
     sessions_queue: Queue | None = None
+    jobs_queue: Queue | None = None
 
     def costs(self) -> Costs:
         """Return what the store has been asked for so far."""
@@ -55,6 +63,17 @@ class Dispatching:
         """Find the sessions that are due, for at most ``ms``, and tell of them as they are found."""
         until = system.now() + ms
         return await sessions.look(
+            self.authority,
+            self.storage,
+            now=system.now,
+            go_on=lambda: system.now() < until,
+            tell=tell,
+        )
+
+    async def look_at_jobs(self, *, ms: int, tell: jobs.Tell) -> jobs.FoundJobs:
+        """Find the jobs that are due, for at most ``ms``, and tell of them as they are found."""
+        until = system.now() + ms
+        return await jobs.look(
             self.authority,
             self.storage,
             now=system.now,

@@ -6,7 +6,7 @@ import importlib
 from typing import Final
 
 from perdure.api.queue import Queue
-from perdure.api.settings import SESSIONS, TICKS, Settings, settings
+from perdure.api.settings import JOBS, SESSIONS, TICKS, Settings, settings
 from perdure.kernel.errors import InvalidValue
 
 CLOUD: Final = "perdure.api.wiring_queue_aws"
@@ -26,6 +26,14 @@ def named_for_sessions() -> Queue:
     return queue
 
 
+def named_for_jobs() -> Queue:
+    """Return the queue of jobs that the environment names. Raises InvalidValue."""
+    queue = opened_for_jobs(settings())
+    if queue is None:
+        raise InvalidValue(expected=f"{JOBS} to be the URL of a queue", found="none")
+    return queue
+
+
 def opened(chosen: Settings) -> Queue:
     """Return the queue that ``chosen`` names; nothing is asked of it yet. Raises InvalidValue."""
     if chosen.ticks is None:
@@ -36,6 +44,11 @@ def opened(chosen: Settings) -> Queue:
 def opened_for_sessions(chosen: Settings) -> Queue | None:
     """Return the queue of sessions, None where there is none: whoever sends drives them himself."""
     return None if chosen.sessions is None else _queue(chosen, chosen.sessions)
+
+
+def opened_for_jobs(chosen: Settings) -> Queue | None:
+    """Return the queue of jobs, None where there is none: whoever starts one drives it himself."""
+    return None if chosen.jobs is None else _queue(chosen, chosen.jobs)
 
 
 def _queue(chosen: Settings, url: str) -> Queue:

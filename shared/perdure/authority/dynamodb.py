@@ -48,6 +48,8 @@ class Counters:
     retries: int = 0
     read_units: float = 0.0
     write_units: float = 0.0
+    actions: int = 0
+    """Actions of the commits that happened."""
 
 
 @dataclass(slots=True)
@@ -121,12 +123,14 @@ class DynamoStore:
                 sending.is_unsure |= ruled.verdict in {Verdict.UNDER_WAY, Verdict.READ_BACK}
                 if await self._is_done(commit, ruled):
                     self.counters.write_units += units
+                    self.counters.actions += len(commit.actions)
                     return
                 if tries == TRIES_MAX:
                     raise ruled.error from error
                 waited += await self._rest(tries, ruled, waited)
             else:
                 self.counters.write_units += _reported(answer, units)
+                self.counters.actions += len(commit.actions)
                 return
 
     async def _is_done(self, commit: Commit, ruled: Ruling) -> bool:

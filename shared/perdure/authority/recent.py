@@ -62,12 +62,21 @@ class Recent:
                 case Check():
                     pass
         while len(self._records) > RECORDS_MAX:
-            del self._records[next(iter(self._records))]
+            del self._records[self._least_likely(written)]
 
     def forget(self) -> None:
         """Forget everything: a guess was wrong, or nobody knows what happened."""
         self._records.clear()
         self._doubts = COMMITS_UNTIL_TRUSTED
+
+    def _least_likely(self, written: Written) -> Key[Any]:
+        """Return what is least likely to be written over: what was written only once, long ago.
+
+        What was just written stays, if it can: a new page is the next to be written over.
+        """
+        others = [key for key in self._records if key not in written] or list(self._records)
+        once = (key for key in others if self._records[key][0].version.revision == 1)
+        return next(once, others[0])
 
     def _keep(self, put: Put, commit: Commit, record: Record) -> None:
         self._records.pop(put.key, None)  # what was written last is dropped last

@@ -41,6 +41,12 @@ DocumentStoreId = NewType("DocumentStoreId", str)
 DocumentId = NewType("DocumentId", int)
 """One life of a document; the same number space as every id that its store gives."""
 
+JobId = NewType("JobId", str)
+"""What a caller calls one run of a job: the same id of the same job is started once."""
+
+CommitId = NewType("CommitId", str)
+"""What a caller calls a commit to a document store: the same id is committed once."""
+
 Instant = NewType("Instant", int)
 """Milliseconds since 1970, as the wiring's clock said."""
 

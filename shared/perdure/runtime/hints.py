@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from perdure.kernel.errors import PerdureError
 from perdure.kernel.ids import Instant, StorageId
@@ -28,6 +28,8 @@ class Hint(Protocol):
 
 HintT = TypeVar("HintT", bound=Hint)
 HintT_co = TypeVar("HintT_co", bound=Hint, covariant=True)
+NameT = TypeVar("NameT", bound=Hashable)
+DueT = TypeVar("DueT")
 
 
 class Listing(Request[tuple[HintT_co, ...]], Protocol[HintT_co]):
@@ -35,6 +37,70 @@ class Listing(Request[tuple[HintT_co, ...]], Protocol[HintT_co]):
 
     @property
     def limit(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Looked(Generic[NameT, DueT]):
+    """What one look through hints came to."""
+
+    due: tuple[DueT, ...]
+    failed: tuple[tuple[NameT, PerdureError], ...] = ()
+    """What could not be looked at."""
+
+    done: bool = True
+    """All hints were looked at; else time ran out, and the next look finds the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looking(Generic[HintT, NameT, DueT]):
+    """How hints of one kind are looked through."""
+
+    ask: Callable[[int, str], Listing[HintT]]
+    """Lists a page of hints of one shard that lie beyond one of them."""
+
+    is_ours: Callable[[HintT], bool]
+    """A table may hold the hints of other storages, too; these are left alone."""
+
+    name: Callable[[HintT], NameT]
+    look: Callable[[HintT], Awaitable[DueT | None]]
+    """Says what is due, by what it names itself: a hint is never believed."""
+
+    async def through(
+        self,
+        authority: Executes,
+        now: Callable[[], Instant],
+        go_on: Callable[[], bool],
+        tell: Callable[[Sequence[DueT]], Awaitable[None]],
+    ) -> Looked[NameT, DueT]:
+        """Find everything that is due.
+
+        ``tell`` is given what each page of hints has come to, before the next is looked at.
+        """
+        due: dict[NameT, DueT] = {}
+        failed: dict[NameT, PerdureError] = {}
+        gate = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+        async def looked_at(hint: HintT) -> tuple[NameT, DueT | None]:
+            name = self.name(hint)
+            async with gate:
+                try:
+                    return name, await self.look(hint)
+                except PerdureError as error:
+                    failed[name] = error
+                    return name, None
+
+        done = True
+        async for hints in pages_of(authority, now, self.ask):
+            if not go_on():
+                done = False
+                break
+            ours = [hint for hint in hints if self.is_ours(hint)]
+            found = await asyncio.gather(*map(looked_at, ours))
+            fresh = {name: each for name, each in found if each is not None and name not in due}
+            due |= fresh
+            if fresh:
+                await tell(list(fresh.values()))
+        return Looked(tuple(due.values()), tuple(failed.items()), done)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,11 @@ def check_named(address: Address, id: DocumentId | None, meta: Any) -> None:
     check_address(address)
     if id is not None:
         check_id(id)
+    check_meta(meta)
+
+
+def check_meta(meta: Any) -> None:
+    """Refuse what a document's record has no room for. Raises TooLarge, InvalidValue."""
     try:
         size = len(canonical(meta))
     except (TypeError, ValueError, RecursionError) as error:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from perdure.kernel.documents.errors import (
+    FollowsSource,
     LogTrimmed,
     OwnerHeld,
     StoreDiverged,
+    StoreImporting,
     TableMigrating,
 )
 from perdure.kernel.documents.places import DocumentStoreRef
@@ -67,6 +69,9 @@ class Committed:
     replayed: bool = False
     """It had happened before it was asked for again."""
 
+    entry: Logged | None = field(default=None, compare=False, repr=False)
+    """What the log has of it: whoever follows the store need not read that."""
+
 
 @dataclass(frozen=True, slots=True)
 class CommitWrites(DocumentsRequest):
@@ -114,7 +119,7 @@ class CommitWrites(DocumentsRequest):
         if self.lease_ms and self.grip is not None:
             head = renewed(head, self.grip, Instant(now + self.lease_ms))
         after, entry = logged(head, step, self.attempt, now)
-        reply = Committed(after.seq, after.next_id, tuple(step.created))
+        reply = Committed(after.seq, after.next_id, tuple(step.created), entry=entry)
         return Decision(reply, (*step.writes(), entry, after))
 
     def _happened(self, view: View, head: StoreHead) -> Committed | None:
@@ -132,7 +137,7 @@ class CommitWrites(DocumentsRequest):
             entry = view.peek(key)
             if entry is not None and entry.attempt == self.attempt:
                 ids = [each["id"] for each in entry.told() if each["w"] == "document.create"]
-                return Committed(entry.seq, entry.next_id, tuple(ids), replayed=True)
+                return Committed(entry.seq, entry.next_id, tuple(ids), replayed=True, entry=entry)
         return None
 
 
@@ -168,16 +173,37 @@ def in_order(staged: Sequence[StagedWrite]) -> list[StagedWrite]:
 def existing_head(view: View, ref: DocumentStoreRef) -> StoreHead:
     """Return the head of a store that may be written, and condition the commit on it.
 
-    Raises: NotFound; StoreDiverged for a replica that was told what does not fit.
+    Raises: NotFound; StoreImporting; StoreDiverged for a replica that was told what does not fit,
+    FollowsSource for any other.
     """
     head = view.get(store_head_key(ref.partition))
     if head is None:
         raise no_store(ref)
+    check_whole(head, ref)
+    check_undivided(head, ref)
+    if head.follows:
+        raise FollowsSource(
+            expected=f"document store {ref.store!r} to take commits of its own",
+            found="a replica: promote it first",
+        )
+    return head
+
+
+def check_whole(head: StoreHead, ref: DocumentStoreRef) -> None:
+    """Refuse to look at half an import. Raises StoreImporting."""
+    if head.importing is not None:
+        raise StoreImporting(
+            expected=f"document store {ref.store!r} as a whole",
+            found=f"an import of {head.importing.sha256[:12]}… that has not ended",
+        )
+
+
+def check_undivided(head: StoreHead, ref: DocumentStoreRef) -> None:
+    """Refuse what is not what its source was. Raises StoreDiverged."""
     if head.diverged is not None:
         raise StoreDiverged(
             expected=f"document store {ref.store!r} as its source is", found=head.diverged
         )
-    return head
 
 
 def no_store(ref: DocumentStoreRef) -> NotFound:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, cast
@@ -195,8 +195,11 @@ class ClaimId:
     id: int
     type: RecordType
     place: int = 0
-    is_new: bool = True
-    """Nothing has the id yet; else it may be the same kind's."""
+    records: Table | None = None
+    """Where the same kind may have it already; None if nothing may have it yet."""
+
+    is_fresh: bool = False
+    """Whoever asks has just been given the id: it is taken for free until that proves wrong."""
 
     @property
     def owner(self) -> str:
@@ -208,15 +211,21 @@ class ClaimId:
 
     def reads(self, store: Partition) -> Reads:
         key = row_key(store, self.tables.record_ids.full_name, (self.id,))
-        if self.is_new:
+        if self.records is None:
             return Reads(keys=(key,), absent=frozenset((key,)))
-        return Reads(peeks=(key,))
+        record = row_key(store, self.records.full_name, (self.id,))
+        if self.is_fresh:
+            return Reads(keys=(key, record), absent=frozenset((key, record)))
+        return Reads(keys=(record,))
 
     def apply(self, step: Step) -> None:
         table = self.tables.record_ids
+        # A record that is there has its id: nothing else need be looked at to replace it.
+        if self.records is not None and self._replaces(step, self.records):
+            return
         found = step.read(row_key(step.store, table.full_name, (self.id,)))
         if found is not None:
-            if self.is_new or found.value["type"] != self.type:
+            if self.records is None or found.value["type"] != self.type:
                 raise IdTaken(
                     expected=f"a free id {self.id}",
                     found=f"ID {self.id} already belongs to {found.value['type']}",
@@ -225,12 +234,18 @@ class ClaimId:
         row = {"id": self.id, "type": self.type, "place": self.place}
         InsertRow(table, row).apply(step)
 
+    def _replaces(self, step: Step, records: Table) -> bool:
+        return step.read(row_key(step.store, records.full_name, (self.id,))) is not None
+
 
 def staged_of(
-    tables: ConversationTables, writes: Sequence[Mapping[str, Any]]
+    tables: ConversationTables,
+    writes: Sequence[Mapping[str, Any]],
+    fresh: Collection[int] = (),
 ) -> tuple[StagedWrite, ...]:
     """Return storage writes as what a store stages: claims of ids, rows, documents.
 
+    ``fresh`` are ids that nothing has had yet, as far as the caller knows: that spares a look.
     Raises: IdTaken, WrittenTwice, NeedsBase, InvalidValue kinds.
     """
     _check_ids(writes)
@@ -248,8 +263,9 @@ def staged_of(
             continue
         value = write["value"]
         place = value["conversationId"] if kind == "entry" else 0
-        is_new = kind in ("conversation", "entry")
-        claims.append(ClaimId(tables, value["id"], kind, place, is_new))
+        records = {"task": tables.tasks, "submission": tables.submissions}.get(kind)
+        is_fresh = value["id"] in fresh
+        claims.append(ClaimId(tables, value["id"], kind, place, records, is_fresh))
         staged += _record(tables, kind, value)
     return (*_once(claims), *staged)
 

@@ -40,19 +40,26 @@ class DocumentStoreInfo:
     log_from: Seq
     held: tuple[HeldOwner, ...]
     diverged: str | None
+    follows: bool = False
+    """It is a replica."""
+
+    importing: bool = False
+    """An import into it has not ended."""
 
 
 def told(store: DocumentStore, head: StoreHead) -> DocumentStoreInfo:
     """Put catalog record and head together."""
     return DocumentStoreInfo(
         store_id=store.store,
-        lineage=store.lineage,
+        lineage=head.lineage,  # an import brings its own
         created_at=store.created_at,
         seq=head.seq,
         next_id=head.next_id,
         log_from=head.log_from,
         held=head.held,
         diverged=head.diverged,
+        follows=head.follows,
+        importing=head.importing is not None,
     )
 
 
@@ -65,6 +72,8 @@ class CreateDocumentStore(DocumentsRequest):
 
     lineage: Lineage
     app: str = ""
+    follows: bool = False
+    """It begins as a replica of a store of that lineage."""
 
     def checked(self) -> CreateDocumentStore:
         """Return self if the id is one. Raises InvalidId."""
@@ -104,7 +113,7 @@ class CreateDocumentStore(DocumentsRequest):
             created_at=now,
             app=self.app,
         )
-        head = StoreHead(partition=self.ref.partition, lineage=self.lineage)
+        head = StoreHead(partition=self.ref.partition, lineage=self.lineage, follows=self.follows)
         return Decision(told(store, head), (store, head))
 
 

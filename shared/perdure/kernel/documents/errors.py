@@ -9,7 +9,9 @@ Refused
 │   ├── InvalidExport        an export is not what its own parts say
 │   │   ├── LifetimesOverlap     two documents of it would live at one address at once
 │   │   ├── CountsDiffer         it holds more or less than it says at its end
-│   │   └── DigestDiffers        its bytes are others than those that were written
+│   │   ├── DigestDiffers        its bytes are others than those that were written
+│   │   ├── ExportTruncated      it stops before its end
+│   │   └── UnknownFormat        it is of a format that this version does not know
 │   └── IdsExhausted         there is no id left to give
 ├── UnknownConversation  no conversation has that id
 ├── UnknownDocument      no document has that id
@@ -34,7 +36,10 @@ Refused
 ├── StoreFailed          a commit had no answer: open the store again
 ├── StoreClosed          the store was closed
 ├── StoreDiverged        the replica is not what its source was
+├── StoreImporting       an import has not come to its end: nothing is visible
+├── FollowsSource        the store is a replica: it takes the commits of its source alone
 ├── LogTrimmed           the entries asked for have left the log
+├── FollowFailed         something that a host follows has failed; the host attaches it again
 └── NotAFollower         the commits do not follow the last one of the replica
 """
 
@@ -65,6 +70,12 @@ class CountsDiffer(InvalidExport): ...
 
 
 class DigestDiffers(InvalidExport): ...
+
+
+class ExportTruncated(InvalidExport): ...
+
+
+class UnknownFormat(InvalidExport): ...
 
 
 class IdsExhausted(Invalid): ...
@@ -139,7 +150,16 @@ class StoreClosed(Refused): ...
 class StoreDiverged(Refused): ...
 
 
+class StoreImporting(Refused): ...
+
+
+class FollowsSource(Refused): ...
+
+
 class LogTrimmed(Refused): ...
+
+
+class FollowFailed(Refused): ...
 
 
 class NotAFollower(Refused): ...

@@ -7,6 +7,7 @@ text; ``["p", path, index, remove, items]`` splices a list; ``["m", path, order]
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -88,6 +89,36 @@ def depth_of(value: Any) -> int:
 
 def _arity(name: Any) -> int | None:
     return _ARITIES.get(name) if isinstance(name, str) else None
+
+
+def patched(value: Any, ops: Iterable[Sequence[Any]]) -> Any:
+    """Return ``value`` after checked operations; it shares with ``value`` all that they leave.
+
+    Raises: DeltaDoesNotApply.
+    """
+    root = value
+    for op in ops:
+        try:
+            root = _apply(_opened(root, op), op)
+        except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
+            raise DeltaDoesNotApply(
+                expected=f"a value that takes {shown(op)}", found=str(error)
+            ) from error
+    return root
+
+
+def _opened(root: Any, op: Sequence[Any]) -> Any:
+    """Return ``root`` with copies of its own of all that an operation writes to."""
+    if op[0] == "r":
+        return root
+    path = op[1] if op[0] in ("p", "m") else op[1][:-1]
+    opened = node = copy.copy(root)
+    for segment in path:
+        if isinstance(node, list):
+            _check_index(node, segment)
+        node[segment] = copy.copy(node[segment])
+        node = node[segment]
+    return opened
 
 
 def _apply(root: Any, op: Sequence[Any]) -> Any:

@@ -53,11 +53,13 @@ def scan_start(order: Any, cursor: Any, usual: Order) -> ScanStart:
     if cursor is None:
         return ScanStart(order or usual, None)
     behind = cursor.get("after") if isinstance(cursor, Mapping) else None
-    known = cursor.get("order", usual) if isinstance(cursor, Mapping) else None
+    known = cursor.get("order") if isinstance(cursor, Mapping) else None
     if type(behind) is not int or abs(behind) > places.SAFE_INTEGER_MAX:
         raise InvalidCursor(
             expected="a cursor of this scan", found=f"Invalid storage cursor {shown(cursor)}"
         )
+    if known is None:
+        known = usual
     if known not in ("ascending", "descending"):
         raise InvalidCursor(
             expected="a cursor of this scan", found=f"Invalid storage cursor {shown(cursor)}"

@@ -68,10 +68,27 @@ class HeldOwner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Importing:
+    """How far an import has come: nothing of it is visible yet."""
+
+    sha256: str
+    """Of the lines of the export."""
+
+    done: int
+    """Records that are written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreHead(Record):
     """The one record that every commit to a document store writes."""
 
-    later: ClassVar[Mapping[str, Any]] = {"held": (), "log_from": Seq(1), "diverged": None}
+    later: ClassVar[Mapping[str, Any]] = {
+        "held": (),
+        "log_from": Seq(1),
+        "diverged": None,
+        "follows": False,
+        "importing": None,
+    }
 
     lineage: Lineage
     seq: Seq = Seq(0)
@@ -89,6 +106,11 @@ class StoreHead(Record):
 
     diverged: str | None = None
     """What a replica was told that does not fit what it has."""
+
+    follows: bool = False
+    """It is a replica: it takes the commits of its source, and none of its own."""
+
+    importing: Importing | None = None
 
     @property
     def key(self) -> Key[StoreHead]:

@@ -68,7 +68,7 @@ class PutRow(_RowWrite):
     stamps: tuple[str, ...] = ()
 
     def reads(self, store: Partition) -> Reads:
-        return Reads(peeks=(row_key(store, self.table.full_name, self.table.key_of(self.row)),))
+        return Reads(keys=(row_key(store, self.table.full_name, self.table.key_of(self.row)),))
 
     def apply(self, step: Step) -> None:
         row = stamped(self.table, self.row, self.stamps, step)

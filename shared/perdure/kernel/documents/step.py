@@ -12,7 +12,7 @@ from perdure.kernel.documents.records import StoreHead
 from perdure.kernel.ids import Partition, Seq
 from perdure.kernel.limits import COMMIT_ACTIONS_MAX
 from perdure.kernel.record import Record
-from perdure.kernel.view import Key, Range, Reads, Removed, View, Write
+from perdure.kernel.view import Key, Missing, Range, Reads, Removed, View, Write
 
 R = TypeVar("R", bound=Record)
 
@@ -73,7 +73,13 @@ class Step:
         return self.view.peek(key)
 
     def find(self, wanted: Range[R]) -> list[R]:
-        """Return the records of a range as the store has them, without this commit's. Raises Missing."""
+        """Return the records of a range as the store has them, without this commit's.
+
+        Raises Missing, also if another commit on this very view has written there: a range that
+        was loaded does not know of that, so this one is to be decided alone.
+        """
+        if any(lies_in(wanted, key) for key in self.view.written):
+            raise Missing(Reads(ranges=(wanted,)))
         return self.view.find(wanted)
 
     def require(self, *keys: Key[Any]) -> None:
@@ -142,6 +148,11 @@ class Step:
         for work in self._last.values():
             room -= work(self, room)
         self._last.clear()
+
+
+def lies_in(wanted: Range[Any], key: Key[Any]) -> bool:
+    """Say whether a record at ``key`` is one that a range asks for."""
+    return key.partition == wanted.partition and wanted.first <= key.sort < wanted.last
 
 
 def raised(next_id: int, id: int) -> int:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from perdure.kernel.canonical import canonical, digest
 from perdure.kernel.documents import places
@@ -18,6 +18,8 @@ from perdure.kernel.shown import shown
 from perdure.kernel.view import Key
 
 ColumnType = Literal["int", "str", "bool", "float", "json"]
+
+COLUMN_TYPES: Final[tuple[ColumnType, ...]] = get_args(ColumnType)
 
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     "int": (int,),

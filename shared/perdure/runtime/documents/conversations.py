@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from perdure.kernel.documents import conversation
 from perdure.kernel.documents.content import Loaded
@@ -21,6 +21,9 @@ from perdure.runtime.documents.tables import prepared
 
 T = TypeVar("T")
 
+MINTED_MAX: Final = 4_096
+"""Ids kept in mind that were given and not yet committed; about more of them a store is asked."""
+
 Page = dict[str, Any]
 """`items`, and `next`, a cursor, if there are more."""
 
@@ -32,6 +35,7 @@ class ConversationStorage:
         self._store = store
         self._tables = tables
         self._bound = bound
+        self._minted: set[int] = set()
         self._under_way = 0
         self._drained = asyncio.Event()
         self._drained.set()
@@ -66,16 +70,21 @@ class ConversationStorage:
         CopyRefused, Invalid kinds: nothing has happened; StoreFailed.
         """
         with self._call():
-            staged = conversation.staged_of(self._tables, writes)
+            staged = conversation.staged_of(self._tables, writes, self._minted)
             reply = await self._store.commit(
                 staged, adopt=None if adopt is None else lambda each: adopt(each.seq)
             )
+            self._minted.difference_update(each.names_id for each in staged)
             return reply.seq
 
     def mint(self) -> int:
         """Give the next id. Raises IdsExhausted."""
         with self._call():
-            return self._store.mint()
+            if len(self._minted) >= MINTED_MAX:
+                self._minted.clear()
+            id = self._store.mint()
+            self._minted.add(id)
+            return id
 
     async def conversation(self, id: int) -> dict[str, Any] | None:
         return await self._look(lambda each: each.conversation(id))
@@ -150,7 +159,7 @@ class ConversationStorage:
             namespace = conversation.namespace_of(scope)
             wanted = None if kind is None else conversation.encoded(kind)
             scan = DocumentScan(self.owner, namespace, at, wanted)
-            start = scan_start(None, cursor, "ascending")
+            start = scan_start("ascending", cursor, "ascending")
             store = self._store.ref.partition
             documents, more = await self._store.read(
                 lambda view: scan.page(view, store, start.after, limit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from perdure.kernel.documents.commit import no_store
+from perdure.kernel.documents.commit import check_whole, no_store
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import StoreHead, store_head_key
 from perdure.kernel.errors import Contended, Invalid, Refused, TooLarge
@@ -42,6 +42,16 @@ class OnStore(Request[T_co], Protocol[T_co]):
     def ref(self) -> DocumentStoreRef: ...
 
 
+async def whole_head(views: Views, ref: DocumentStoreRef) -> StoreHead:
+    """Return the head of a store as it is. Raises NotFound, StoreImporting."""
+    key = store_head_key(ref.partition)
+    head = (await views.view(Reads(peeks=(key,)))).peek(key)
+    if head is None:
+        raise no_store(ref)
+    check_whole(head, ref)
+    return head
+
+
 async def read_at_once(
     views: Views,
     ref: DocumentStoreRef,
@@ -55,7 +65,7 @@ async def read_at_once(
     ``look`` is asked again after each load of what it lacked. The head is read first and last: if
     it has changed, all is read again. So it is if ``look`` says no: what it saw may have been of
     two commits. A no that it says twice of one head is raised.
-    Raises: NotFound, Contended, and what ``look`` raises.
+    Raises: NotFound, StoreImporting, Contended, and what ``look`` raises.
     """
     head_key = store_head_key(ref.partition)
     refused_at: Seq | None = None
@@ -66,6 +76,7 @@ async def read_at_once(
         head = view.peek(head_key)
         if head is None:
             raise no_store(ref)
+        check_whole(head, ref)
         try:
             found, loads = await _looked(views, view, look)
         except Invalid:

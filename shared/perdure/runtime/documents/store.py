@@ -20,6 +20,7 @@ from perdure.kernel.documents.step import StagedWrite, exhausted, raised
 from perdure.kernel.errors import OutcomeUnknown, PerdureError, StaleWriter
 from perdure.kernel.ids import DocumentId, Instant, Seq, Token
 from perdure.kernel.view import View
+from perdure.runtime.documents.follow.feed import Feed, caught_up
 from perdure.runtime.documents.reading import ReadsAndExecutes, executed_at_once, read_at_once
 from perdure.runtime.session.ports import Pause
 
@@ -59,6 +60,8 @@ class OpenStore:
         self.means = means
         self.ref = ref
         self.grip = grip
+        self.feed = Feed(head.seq)
+        """Tells whoever follows this handle of its commits, and of others' that they follow."""
         self._seen = head.seq
         self._next_id = head.next_id
         self._schema: int | None = None
@@ -167,9 +170,13 @@ class OpenStore:
                 raise self._failed(error) from error
             self._seen = reply.seq
             self._next_id = max(self._next_id, reply.next_id)
-            if adopt is not None:
+            await caught_up(self.feed, self.means, self.ref, Seq(reply.seq - 1))
+            with self.feed.within():
+                if reply.entry is not None:
+                    self.feed.offer(reply.entry)
                 try:
-                    adopt(reply)
+                    if adopt is not None:
+                        adopt(reply)
                 except BaseException as error:
                     raise self._failed(error) from error
             return reply

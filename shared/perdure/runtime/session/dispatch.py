@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from perdure.kernel.canonical import digest
-from perdure.kernel.errors import PerdureError
 from perdure.kernel.ids import Instant, StorageId
 from perdure.kernel.session.create import DescribeSession, SessionInfo
 from perdure.kernel.session.owner import RestSession
 from perdure.kernel.session.records import SessionRef, SessionWake
 from perdure.kernel.session.wakes import SessionWakes
-from perdure.runtime.hints import LOOKS_AT_ONCE, pages_of
+from perdure.runtime.hints import Looked, Looking
 from perdure.runtime.ports import Executes
 
 
@@ -29,17 +28,8 @@ class DueSession:
     """The hint that it was found by, to be laid to rest by whoever does the work."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSessions:
-    """What one look came to."""
-
-    due: tuple[DueSession, ...]
-    failed: tuple[tuple[SessionRef, PerdureError], ...] = ()
-    """Sessions that could not be looked at."""
-
-    done: bool = True
-    """All hints were looked at; else time ran out, and the next look finds the rest."""
-
+FoundSessions = Looked[SessionRef, DueSession]
+"""What one look came to."""
 
 Tell = Callable[[Sequence[DueSession]], Awaitable[None]]
 
@@ -57,32 +47,13 @@ async def look(
     A hint is never believed: the session's own head says whether it is due. ``tell`` is given
     what each page of hints has come to, before the next is looked at.
     """
-    due: dict[SessionRef, DueSession] = {}
-    failed: dict[SessionRef, PerdureError] = {}
-    gate = asyncio.Semaphore(LOOKS_AT_ONCE)
-
-    async def looked_at(hint: SessionWake) -> DueSession | None:
-        async with gate:
-            try:
-                return await _due(authority, hint)
-            except PerdureError as error:
-                failed[hint.ref] = error
-                return None
-
-    def ask(shard: int, beyond: str) -> SessionWakes:
-        return SessionWakes(shard, now(), beyond=beyond)
-
-    async for hints in pages_of(authority, now, ask):
-        if not go_on():
-            return FoundSessions(tuple(due.values()), tuple(failed.items()), done=False)
-        # A table may hold the hints of other storages, too; these are left alone.
-        ours = [hint for hint in hints if hint.storage == storage]
-        found = await asyncio.gather(*map(looked_at, ours))
-        fresh = [each for each in found if each is not None and each.ref not in due]
-        due |= {each.ref: each for each in fresh}
-        if fresh:
-            await tell(fresh)
-    return FoundSessions(tuple(due.values()), tuple(failed.items()))
+    looking = Looking[SessionWake, SessionRef, DueSession](
+        ask=lambda shard, beyond: SessionWakes(shard, now(), beyond=beyond),
+        is_ours=lambda hint: hint.storage == storage,
+        name=lambda hint: hint.ref,
+        look=partial(_due, authority),
+    )
+    return await looking.through(authority, now, go_on, tell)
 
 
 async def _due(authority: Executes, hint: SessionWake) -> DueSession | None:

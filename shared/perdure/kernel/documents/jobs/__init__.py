@@ -1,0 +1,1 @@
+"""Jobs: work that outlives its process, kept as documents of a store. Pure."""

@@ -1,0 +1,54 @@
+"""Aborting a job: a mark that whoever runs it obeys, and that no crash takes away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from perdure.kernel.documents.jobs.records import check_text
+from perdure.kernel.documents.jobs.step import JobRequest, JobStep, unknown_job
+from perdure.kernel.documents.jobs.value import Aborted, Failed
+from perdure.kernel.documents.writes import lives_before
+from perdure.kernel.ids import Instant
+from perdure.kernel.view import Decision, Reads, View
+
+Marked = Literal["marked", "terminal"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortJob(JobRequest):
+    """Mark a job as one that shall end: "marked", or "terminal" if it has ended already.
+
+    A blocked job is dropped at once: nobody else would. The first reason stands.
+    Raises: NotFound, UnknownJob, TooLarge.
+    """
+
+    reason: str = "aborted"
+
+    def checked(self) -> AbortJob:
+        """Return self if the reason can be kept. Raises TooLarge."""
+        check_text(self.reason, "a reason")
+        return self
+
+    def reads(self) -> Reads:
+        end = lives_before(self.stream, self.job.end)
+        return Reads.union(JobRequest.reads(self), Reads(ranges=(end,)))
+
+    def decide(self, view: View, now: Instant) -> Decision[Marked]:
+        step = JobStep(self, view, now)
+        found = step.found()
+        if found is None:
+            if step.ended() is None:
+                raise unknown_job(self.ref, self.job)
+            return Decision("terminal")
+        record = found.record
+        if record.phase == "blocked":
+            outcome = record.outcome or Failed(Aborted(self.reason))
+            step.end(found, outcome, record.claim.epoch)
+            return step.decision("marked")
+        if record.abort is not None:
+            return Decision("marked")
+        # What waits for its time is ended now; a finish that waits for its pause waits on.
+        soon = record.due_at if record.phase == "finishing" else min(record.due_at, now)
+        step.write(found, replace(record, abort=self.reason, due_at=soon))
+        return step.decision("marked")

@@ -1,0 +1,99 @@
+"""Finishing a job: its end, with what its finish writes, or one failure more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from perdure.kernel.documents.commit import check_owners, in_order
+from perdure.kernel.documents.jobs.step import (
+    JobStep,
+    released,
+    unknown_job,
+    was_released,
+)
+from perdure.kernel.documents.jobs.value import (
+    FINISH_FAILURES_MAX,
+    JobEnd,
+    JobRecord,
+    backoff_ms,
+)
+from perdure.kernel.documents.jobs.work import JobWork
+from perdure.kernel.documents.step import StagedWrite
+from perdure.kernel.documents.writes import lives_before
+from perdure.kernel.errors import Conflict, StaleWriter
+from perdure.kernel.ids import Instant
+from perdure.kernel.view import Decision, Reads, View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndJob(JobWork):
+    """Take a finished job and its state away, in one commit with what its finish has staged.
+
+    What it came to is kept. Asked twice it happens once.
+    Raises: as JobWork; Conflict without an outcome; OwnerHeld, and what the staged writes raise.
+    """
+
+    staged: tuple[StagedWrite, ...] = ()
+
+    def reads(self) -> Reads:
+        mine = Reads(ranges=(lives_before(self.stream, self.job.end),))
+        theirs = (each.reads(self.stream) for each in self.staged)
+        return Reads.union(JobWork.reads(self), mine, *theirs)
+
+    def decide(self, view: View, now: Instant) -> Decision[JobEnd]:
+        step = JobStep(self, view, now)
+        found = step.found()
+        if found is None:
+            end = step.ended()
+            if end is None:
+                raise unknown_job(self.ref, self.job)
+            if end.epoch != self.grip.epoch:
+                raise StaleWriter(
+                    expected=f"epoch {self.grip.epoch} on job {self.job}",
+                    found=f"its end, by epoch {end.epoch}",
+                )
+            return Decision(end)
+        found = step.held(self.grip)
+        outcome = found.record.outcome
+        if outcome is None:
+            raise Conflict(expected=f"an outcome of job {self.job}", found="none")
+        for each in self.staged:
+            step.step.raise_to(each.names_id)
+        for each in in_order(self.staged):
+            each.apply(step.step)
+        check_owners(step.head, step.step.owners, None, now)
+        end = step.end(found, outcome, self.grip.epoch)
+        return step.decision(end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailFinish(JobWork):
+    """Count a failure of a job's finish, and give the job back until its pause is over.
+
+    ``failures`` are those its process knew of: asked twice it is counted once. The last that is
+    allowed blocks the job.
+    """
+
+    failures: int
+
+    def decide(self, view: View, now: Instant) -> Decision[JobRecord]:
+        step = JobStep(self, view, now)
+        found = step.found()
+        if found is None:
+            raise step.unknown_or_stale(self.grip)
+        record = found.record
+        if was_released(record.claim, self.grip) and record.finish_failures == self.failures + 1:
+            return Decision(record)
+        found = step.held(self.grip)
+        if record.phase != "finishing":
+            raise Conflict(expected=f"an outcome of job {self.job}", found="none")
+        failures = record.finish_failures + 1
+        failed = replace(
+            record,
+            finish_failures=failures,
+            due_at=Instant(now + backoff_ms(failures)),
+            claim=released(record.claim),
+        )
+        if failures >= FINISH_FAILURES_MAX:
+            failed = replace(failed, phase="blocked", blocked="finish_failed")
+        return step.decision(step.write(found, failed))

@@ -1,0 +1,73 @@
+"""Hints of jobs: listed for whoever looks for work, and laid to rest where there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from perdure.kernel.documents.commit import DocumentsRequest
+from perdure.kernel.documents.jobs.records import JobAddress, JobWake, find_job, job_wake_key
+from perdure.kernel.documents.places import job_wake_partition
+from perdure.kernel.documents.records import store_head_key
+from perdure.kernel.documents.writes import lives_before
+from perdure.kernel.ids import Instant, Partition
+from perdure.kernel.upkeep import hints_due
+from perdure.kernel.view import Decision, Range, Reads, Removed, View
+
+JobRest = Literal["due", "held", "waits", "rests"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobWakes:
+    """List the hints of one shard that are due by ``through``, earliest first."""
+
+    shard: int
+    through: Instant
+    limit: int = 500
+    beyond: str = ""
+    """Only hints behind this one."""
+
+    once: ClassVar[bool] = False
+
+    @property
+    def stream(self) -> Partition:
+        return job_wake_partition(self.shard)
+
+    def _range(self) -> Range[JobWake]:
+        return hints_due(self.stream, JobWake, self.through, beyond=self.beyond, limit=self.limit)
+
+    def reads(self) -> Reads:
+        return Reads(ranges=(self._range(),))
+
+    def decide(self, view: View, now: Instant) -> Decision[tuple[JobWake, ...]]:
+        return Decision(tuple(view.find(self._range())))
+
+
+@dataclass(frozen=True, slots=True)
+class RestJob(DocumentsRequest):
+    """Tell whether the job that a hint names is due, and take a hint away that it does not name.
+
+    A job of this minute may wait for its second. A hint of a store that is not there stays.
+    """
+
+    job: JobAddress
+    hint: str
+
+    def reads(self) -> Reads:
+        hint = job_wake_key(self.ref.wake, self.hint)
+        life = lives_before(self.stream, self.job.record)
+        return Reads(keys=(store_head_key(self.stream), hint), ranges=(life,))
+
+    def decide(self, view: View, now: Instant) -> Decision[JobRest]:
+        head = view.get(store_head_key(self.stream))
+        hint = view.get(job_wake_key(self.ref.wake, self.hint))
+        found = None if head is None else find_job(view, self.stream, self.job)
+        if found is not None and found.record.hint == self.hint:
+            if found.record.claim.is_held(now):
+                return Decision("held")
+            wakes_at = found.record.wakes_at
+            return Decision("due" if wakes_at is not None and wakes_at <= now else "waits")
+        if hint is None or head is None:
+            return Decision("rests")
+        # The head is written as it is: a hint leaves only if nobody has named it meanwhile.
+        return Decision("rests", (Removed(hint.key), head))

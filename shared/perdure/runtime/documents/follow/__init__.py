@@ -1,0 +1,1 @@
+"""Following a document store: views as sources, a frame for each commit that changes one."""

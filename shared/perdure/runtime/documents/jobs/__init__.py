@@ -1,0 +1,1 @@
+"""Jobs at work: found, driven, and told of."""
