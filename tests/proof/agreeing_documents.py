@@ -26,6 +26,7 @@ from perdure.kernel.documents.rows import (
     UpdateRow,
     UpdateWhere,
 )
+from perdure.kernel.documents.sweep import SweepContents
 from perdure.kernel.documents.tables import Table
 from perdure.kernel.documents.writes import (
     ChangeDocument,
@@ -127,3 +128,7 @@ class Papers(Agreeing):
             DiscoverDocumentStores(STORAGE, None, 1 + number % 3),
         )
         self.three.ask_at_once(asked)
+
+    @rule(lot=few)
+    def sweep_a_store(self, lot: int) -> None:
+        self.ask(SweepContents(self.papers(lot)))

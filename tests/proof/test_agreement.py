@@ -126,6 +126,7 @@ def keep_papers(agreement):
     agreement.write_documents(0, [12, 13], "ann", "ann", again=True)
     agreement.hold_an_owner(0, "eve", "ann", leaves=True)
     agreement.read_a_store(0, 1)
+    agreement.sweep_a_store(0)
 
 
 def talk(agreement):
