@@ -195,9 +195,13 @@ class OpenStore:
 
     async def read(self, look: Callable[[View], T]) -> T:
         """Return what ``look`` makes of the store as of one moment. Raises what it raises."""
-        self._check_open()
-        _, found = await read_at_once(self.means.authority, self.ref, look, self.means.pause)
+        _, found = await self.read_with_head(look)
         return found
+
+    async def read_with_head(self, look: Callable[[View], T]) -> tuple[StoreHead, T]:
+        """Return the head as well, as it was at that moment. Raises what ``look`` raises."""
+        self._check_open()
+        return await read_at_once(self.means.authority, self.ref, look, self.means.pause)
 
     async def find(self, address: Address, at: Seq | None = None) -> Document | None:
         """Return the document at an address, now or at a commit."""
