@@ -24,6 +24,8 @@ from perdure.kernel.operations import parsed_commands
 from perdure.lake.catalog import open_local
 from perdure.lake.iceberg import Lake
 from perdure.lake.objects import LocalObjects
+from perdure.runtime.documents.store import StoreMeans
+from perdure.runtime.documents.stores import DocumentStores
 from perdure.runtime.land import Landing
 from perdure.runtime.read import Reader
 from perdure.runtime.storage import Storage
@@ -126,6 +128,9 @@ async def on_store(store, directory):
             Landing(authority, objects, lake, name),
             system.now,
             system.new_token,
+            DocumentStores(
+                StoreMeans(authority, system.now, system.new_token, asyncio.sleep), name
+            ),
         )
     finally:
         catalog.close()

@@ -36,6 +36,11 @@ PERMISSIONS = {
     "discover_sessions": "viewer player operator admin",
     "get_session": "viewer player operator admin",
     "read_transcript": "viewer player operator admin",
+    "discover_stores": "viewer player operator admin",
+    "get_store": "viewer player operator admin",
+    "read_documents": "viewer player operator admin",
+    "read_rows": "viewer player operator admin",
+    "read_store_log": "viewer player operator admin",
     "submit_commands": "player operator admin",
     "spawn": "player operator admin",
     "despawn": "player operator admin",
@@ -58,6 +63,8 @@ PERMISSIONS = {
     "set_consumer": "operator admin",
     "acknowledge_consumer": "operator admin",
     "resolve_approval": "operator admin",
+    "commit_to_store": "operator admin",
+    "declare_table": "operator admin",
     "fork_world": "operator admin",
     "destroy_world": "operator admin",
     "run_ticks": "operator admin",
@@ -65,6 +72,7 @@ PERMISSIONS = {
     "land": "operator admin",
     "trim": "operator admin",
     "create_world": "admin",
+    "create_store": "admin",
     "resume_world": "admin",
 }
 """Who may ask for what, written down once more: the table in the code must say the same."""

@@ -13,7 +13,7 @@ from tests.support.sessions import app_with
 
 import perdure
 from perdure.api.settings import local
-from perdure.api.wiring import opened_authority
+from perdure.api.wiring import api, made, opened_authority
 from perdure.kernel.errors import (
     Conflict,
     InvalidId,
@@ -112,6 +112,49 @@ def test_destination_with_a_session_is_not_empty(source, tmp_path):
     asyncio.run(with_sessions(destination))
 
     with pytest.raises(NotEmpty, match="a session"):
+        move(source, destination)
+
+    assert {info.status for info in asyncio.run(listed(source))} == {"active"}
+
+
+async def with_stores(root):
+    async with api(made(local(root, app="tests.emulator.harbour:app"))) as ports:
+        for name in ("papers", "notes"):
+            await ports.stores.create(name)
+
+
+@pytest.mark.stores
+def test_source_with_document_stores_is_refused_by_their_names_and_stays_as_it_was(
+    source, tmp_path
+):
+    asyncio.run(with_stores(source))
+    before = tree(source)
+
+    with pytest.raises(NotQuiescent, match="document store 'notes', 'papers'"):
+        move(source, tmp_path / "destination")
+
+    assert tree(source) == before
+    assert not (tmp_path / "destination").exists()
+
+
+@pytest.mark.stores
+def test_no_document_store_begins_in_a_source_that_is_being_moved(source, tmp_path):
+    def tell(stage, done, total):
+        if (stage, done) == ("stilled", 0):
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        move(source, tmp_path / "destination", progress=tell)
+    with pytest.raises(WorldMoving):
+        asyncio.run(with_stores(source))
+
+
+@pytest.mark.stores
+def test_destination_with_a_document_store_is_not_empty(source, tmp_path):
+    destination = tmp_path / "destination"
+    asyncio.run(with_stores(destination))
+
+    with pytest.raises(NotEmpty, match="a document store"):
         move(source, destination)
 
     assert {info.status for info in asyncio.run(listed(source))} == {"active"}

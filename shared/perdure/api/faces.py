@@ -20,6 +20,7 @@ from perdure.api import (
     routes_lifecycle,
     routes_sessions,
     routes_stores,
+    routes_stores_follow,
     routes_tick,
     routes_trim,
     routes_verify,
@@ -33,6 +34,7 @@ API: Final[tuple[Route[Any], ...]] = (
     *routes_commands.ROUTES,
     *routes_consumers.ROUTES,
     *routes_stores.ROUTES,
+    *routes_stores_follow.ROUTES,
     *routes_about.ROUTES,
 )
 """Without Arrow."""

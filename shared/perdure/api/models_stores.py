@@ -110,6 +110,10 @@ class Store(Reply):
     held: list[Held]
     diverged: str | None
     """What a replica was told that does not fit what it has."""
+    follows: bool
+    """It is a replica: its commits are those of its source."""
+    importing: bool
+    """An import into it has not ended."""
 
 
 class Stores(Reply):

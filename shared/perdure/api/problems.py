@@ -52,7 +52,6 @@ _STATUS: Final[Mapping[type[PerdureError], HTTPStatus]] = {
     documents.RowAbsent: HTTPStatus.NOT_FOUND,
     documents.DocumentRetired: HTTPStatus.GONE,
     documents.LogTrimmed: HTTPStatus.GONE,
-    documents.StoreDiverged: HTTPStatus.INTERNAL_SERVER_ERROR,
     errors.Contended: HTTPStatus.TOO_MANY_REQUESTS,
     errors.FenceHeld: HTTPStatus.CONFLICT,
     errors.QueueFull: HTTPStatus.TOO_MANY_REQUESTS,

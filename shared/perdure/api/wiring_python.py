@@ -15,6 +15,8 @@ from perdure.authority import system
 from perdure.kernel.ids import Holder
 from perdure.lake.iceberg import Lake
 from perdure.runtime.app import App
+from perdure.runtime.documents.store import StoreMeans
+from perdure.runtime.documents.stores import DocumentStores
 from perdure.runtime.land import LEASE_MS, Landing
 from perdure.runtime.read import Reader
 from perdure.runtime.storage import Storage
@@ -49,6 +51,11 @@ async def opened(
                 ),
                 now=system.now,
                 new_token=system.new_token,
+                document_stores=DocumentStores(
+                    StoreMeans(authority, system.now, system.new_token, asyncio.sleep),
+                    chosen.storage,
+                    app.name,
+                ),
                 model=wiring_models.opened_model,
             )
     finally:

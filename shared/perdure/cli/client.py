@@ -94,6 +94,11 @@ def session_path(session: str, *more: str) -> str:
     return _path("sessions", checked_id(session, what="a session id"), *more)
 
 
+def store_path(store: str, *more: str) -> str:
+    """Return the path of a document store, or of something in it. Raises InvalidId."""
+    return _path("stores", checked_id(store, what="a document store's id"), *more)
+
+
 def _path(kind: str, named: str, *more: str) -> str:
     checked = [checked_id(each, what="an id") for each in more[1:]]
     parts = ["v1", kind, named, *more[:1], *checked]

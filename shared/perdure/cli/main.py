@@ -44,6 +44,7 @@ COMMANDS: Final = {
     "history": ("perdure.cli.consumers:history", "Read what happened in a world."),
     "consumers": ("perdure.cli.consumers:consumers", "See who reads a world's log."),
     "session": ("perdure.cli.sessions:session", "Talk with the agents of an application."),
+    "stores": ("perdure.cli.stores:stores", "Keep documents and rows in document stores."),
     "verify": ("perdure.cli.verify:verify", "Verify the whole record of a world."),
     "doctor": ("perdure.cli.doctor:doctor", "Check an installation, and say what to do."),
     "migrate": ("perdure.cli.migrate:migrate", "Move a whole storage to another place."),

@@ -84,11 +84,18 @@ class Side:
 
     async def sessions(self) -> list[str]:
         """Return the id of every session of the catalog."""
+        return await self._listed("session/")
+
+    async def stores(self) -> list[str]:
+        """Return the id of every document store of the catalog."""
+        return await self._listed("documents/")
+
+    async def _listed(self, prefix: str) -> list[str]:
         return [
-            record.sort.removeprefix("session/")
+            record.sort.removeprefix(prefix)
             async for page in self.pages(self.catalog)
             for record in page
-            if record.sort.startswith("session/")
+            if record.sort.startswith(prefix)
         ]
 
     async def names(self) -> list[str]:

@@ -34,7 +34,7 @@ from perdure.kernel.records import World
 from perdure.kernel.stillness import FindOpenIntent
 from perdure.lake.copying import copied
 from perdure.runtime.inventory import GETS, Inventory, Side, inventory, objects_digest, world_facts
-from perdure.runtime.migrate_quiet import check_no_session, check_quiet
+from perdure.runtime.migrate_quiet import check_only_worlds, check_quiet
 
 IMPORT_BYTES_MAX: Final = 1_500_000
 """Bytes of records written together; a single larger one still goes, alone."""
@@ -161,6 +161,8 @@ class Mover:
         found = "a world" if await self.destination.worlds() else None
         if found is None and await self.destination.sessions():
             found = "a session"
+        if found is None and await self.destination.stores():
+            found = "a document store"
         if found is not None:
             await self.destination.authority.execute(
                 Release(self.destination.storage, self.migration, self._endpoints)
@@ -196,7 +198,7 @@ class Mover:
             await self._keep_still()
             await self._check_no_intent()
             # Again: since the reservation none can be added any more.
-            await check_no_session(self.source)
+            await check_only_worlds(self.source)
             for done, world in enumerate(worlds):
                 self.progress("stilling worlds", done, len(worlds))
                 still = StillWorld(self.source.ref(world), self.migration, self.by)

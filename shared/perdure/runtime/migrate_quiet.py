@@ -12,8 +12,8 @@ from perdure.kernel.records import World
 from perdure.kernel.stillness import FindOpenIntent, unquiet
 from perdure.runtime.inventory import Side
 
-SESSIONS_NAMED: Final = 5
-"""Sessions that a refusal names."""
+APART_NAMED: Final = 5
+"""Sessions, or document stores, that a refusal names."""
 
 
 async def check_quiet(side: Side, now: Instant) -> None:
@@ -21,7 +21,7 @@ async def check_quiet(side: Side, now: Instant) -> None:
     intent = await side.authority.execute(FindOpenIntent(side.storage))
     if intent is not None:
         raise NotQuiescent(expected="no open landing", found=f"open intent {intent}")
-    await check_no_session(side)
+    await check_only_worlds(side)
     for world in await side.worlds():
         state = await side.authority.execute(FindWorld(side.ref(world)))
         refused = unquiet(world, state.head, state.landed, now)
@@ -31,19 +31,20 @@ async def check_quiet(side: Side, now: Instant) -> None:
             await _check_read(side, world)
 
 
-async def check_no_session(side: Side) -> None:
-    """Refuse a source with sessions: they are not copied, and half a move is none.
+async def check_only_worlds(side: Side) -> None:
+    """Refuse a source with sessions or document stores: they are not copied, and half a move is none.
 
     Raises NotQuiescent, which names them.
     """
-    found = await side.sessions()
-    if found:
-        named = ", ".join(map(repr, found[:SESSIONS_NAMED]))
-        more = f" and {len(found) - SESSIONS_NAMED} more" if len(found) > SESSIONS_NAMED else ""
-        raise NotQuiescent(
-            expected="a source without sessions, which can not be moved yet",
-            found=f"session {named}{more}",
-        )
+    apart = {"session": await side.sessions(), "document store": await side.stores()}
+    for kind, found in apart.items():
+        if found:
+            named = ", ".join(map(repr, found[:APART_NAMED]))
+            more = f" and {len(found) - APART_NAMED} more" if len(found) > APART_NAMED else ""
+            raise NotQuiescent(
+                expected=f"a source without {kind}s, which can not be moved yet",
+                found=f"{kind} {named}{more}",
+            )
 
 
 async def _check_read(side: Side, world: World) -> None:

@@ -12,6 +12,7 @@ from perdure.kernel.create import WorldInfo
 from perdure.kernel.ids import Holder, Instant, Token, WorldId
 from perdure.kernel.listing import Show
 from perdure.kernel.pace import MissedTicks
+from perdure.runtime.documents.stores import DocumentStores
 from perdure.runtime.history import History
 from perdure.runtime.land import Landed, Landing
 from perdure.runtime.private import private_world
@@ -42,6 +43,9 @@ class Storage:
     landing: Landing
     now: Callable[[], Instant]
     new_token: Callable[[], Token]
+    document_stores: DocumentStores
+    """The document stores of the storage, to be opened and kept in hand."""
+
     model: Callable[[str], Model] = no_model
     """Open a model by its address, for the agents of sessions."""
 

@@ -276,6 +276,7 @@ async def test_a_call_under_way_is_waited_for():
         ("", "n", InvalidId),
         ("a/b", "n", InvalidId),
         ("o", 1, InvalidValue),
+        ("o", "*", InvalidValue),
         ("o", "n" * 1_023, TooLarge),
     ],
 )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, Final
 
+from perdure.kernel.canonical import canonical
 from perdure.kernel.documents.errors import (
+    FarBehind,
     FollowsSource,
-    LogTrimmed,
+    IdsMoved,
     OwnerHeld,
     StoreDiverged,
     StoreImporting,
@@ -23,6 +26,7 @@ from perdure.kernel.documents.records import (
     store_head_key,
 )
 from perdure.kernel.documents.step import StagedWrite, Step
+from perdure.kernel.documents.tables import checked_name
 from perdure.kernel.documents.writes import (
     ChangeDocument,
     CopyDocument,
@@ -30,9 +34,18 @@ from perdure.kernel.documents.writes import (
     RetireDocument,
     begin_lives,
 )
-from perdure.kernel.errors import NotFound, StaleWriter
+from perdure.kernel.errors import InvalidId, NotFound, OutOfRange, StaleWriter, TooLarge
 from perdure.kernel.ids import Epoch, Holder, Instant, Partition, Seq, Token
+from perdure.kernel.limits import HOLDER_BYTES_MAX, LEASE_MS_MAX
+from perdure.kernel.shown import shown
 from perdure.kernel.view import Decision, Reads, View
+
+HELD_OWNERS_MAX: Final = 8
+"""Owners of one store that are held at a time: the head, which every commit writes, tells of each.
+Source: HEAD_BYTES_MAX, which eight holders with short names about fill."""
+
+UNSEEN_MAX: Final = 64
+"""Entries of the log that a commit looks through for its own attempt. Source: LOAD_KEYS_MAX."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +68,8 @@ class OwnerGrip:
     owner: str
     epoch: Epoch
     holder: Holder
+    lease_ms: int = 0
+    """How much longer it lasts from each commit that it is shown with, unless that says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +94,10 @@ class CommitWrites(DocumentsRequest):
 
     ``seen`` is the last commit its writer knows, if it tells: the attempt is then looked for among
     those behind it before it is taken for new. ``next_id`` is the least that may be given from now
-    on. ``grip`` is needed for an owner that somebody holds. ``schema`` is what its tables were
-    prepared at.
-    Raises: NotFound, OwnerHeld, StaleWriter, TableMigrating, StoreDiverged, LogTrimmed, and what
-    the writes raise.
+    on. ``grip`` and ``grips`` are needed for owners that somebody holds. ``schema`` is what its
+    tables were prepared at; without it, each table is held to what the store has of it.
+    Raises: NotFound, OwnerHeld, StaleWriter, TableMigrating, StoreDiverged, FarBehind, IdsMoved,
+    and what the writes raise.
     """
 
     staged: tuple[StagedWrite, ...]
@@ -92,7 +107,11 @@ class CommitWrites(DocumentsRequest):
     grip: OwnerGrip | None = None
     schema: int | None = None
     lease_ms: int = 0
-    """How much longer the grip shall last, from now; 0 leaves it as it is."""
+    """How much longer the grips shall last, from now; 0 leaves that to each of them."""
+
+    grips: tuple[OwnerGrip, ...] = ()
+    set_aside: int | None = None
+    """First of the ids that its writer has set aside for its creations, if it gives ids itself."""
 
     def reads(self) -> Reads:
         head = Reads(keys=(store_head_key(self.stream),))
@@ -103,42 +122,55 @@ class CommitWrites(DocumentsRequest):
         known = self._happened(view, head)
         if known is not None:
             return Decision(known)
-        check_grip(head, self.grip)
-        if self.schema is not None and self.schema != head.schema:
-            raise TableMigrating(
-                expected=f"tables as they were prepared, at change {self.schema}",
-                found=f"change {head.schema}: open the store again",
-            )
-        step = Step(view, head, max(head.next_id, self.next_id))
+        grips = self.grips if self.grip is None else (*self.grips, self.grip)
+        check_grips(head, {each.owner for each in self.staged}, grips)
+        self._check_schema(head)
+        self._check_ids(head)
+        step = Step(view, head, max(head.next_id, self.next_id), proves_tables=self.schema is None)
         for each in self.staged:
             step.raise_to(each.names_id)
         for each in in_order(self.staged):
             each.apply(step)
         begin_lives(step)
-        check_owners(head, step.owners, self.grip, now)
-        if self.lease_ms and self.grip is not None:
-            head = renewed(head, self.grip, Instant(now + self.lease_ms))
+        head = check_owners(head, step.owners, grips, now)
+        head = renewed(head, grips, now, self.lease_ms)
         after, entry = logged(head, step, self.attempt, now)
         reply = Committed(after.seq, after.next_id, tuple(step.created), entry=entry)
         return Decision(reply, (*step.writes(), entry, after))
+
+    def _check_schema(self, head: StoreHead) -> None:
+        if self.schema is not None and self.schema != head.schema:
+            raise tables_altered(self.schema, head.schema)
+
+    def _check_ids(self, head: StoreHead) -> None:
+        if self.set_aside is not None and head.next_id > self.set_aside:
+            raise IdsMoved(
+                expected=f"ids from {self.set_aside} on to be free",
+                found=f"a store that has given those up to {head.next_id - 1}",
+            )
 
     def _happened(self, view: View, head: StoreHead) -> Committed | None:
         """Return this very attempt if it is among the commits that its writer has not seen."""
         if self.seen is None:
             return None
-        if self.seen + 1 < head.log_from:
-            raise LogTrimmed(
-                expected=f"the log from commit {self.seen + 1} on, to know what has happened",
-                found=f"one that begins at {head.log_from}",
+        if head.seq - self.seen > UNSEEN_MAX:
+            raise FarBehind(
+                expected=f"a writer who has seen commit {head.seq - UNSEEN_MAX} or a later one",
+                found=f"one who has seen {self.seen}",
             )
         keys = [logged_key(self.stream, Seq(seq)) for seq in range(self.seen + 1, head.seq + 1)]
         view.require(peeks=keys)
         for key in keys:
             entry = view.peek(key)
             if entry is not None and entry.attempt == self.attempt:
-                ids = [each["id"] for each in entry.told() if each["w"] == "document.create"]
-                return Committed(entry.seq, entry.next_id, tuple(ids), replayed=True, entry=entry)
+                return happened(entry)
         return None
+
+
+def happened(entry: Logged) -> Committed:
+    """Return what a commit came to that the log has."""
+    ids = [each["id"] for each in entry.told() if each["w"] == "document.create"]
+    return Committed(entry.seq, entry.next_id, tuple(ids), replayed=True, entry=entry)
 
 
 def in_order(staged: Sequence[StagedWrite]) -> list[StagedWrite]:
@@ -213,10 +245,25 @@ def no_store(ref: DocumentStoreRef) -> NotFound:
     )
 
 
-def check_grip(head: StoreHead, grip: OwnerGrip | None) -> None:
-    """Refuse a writer whose owner was taken by another. Raises StaleWriter."""
-    if grip is None:
-        return
+def tables_altered(prepared: int | None, found: int) -> TableMigrating:
+    """Return the refusal of a writer whose tables somebody has altered since."""
+    return TableMigrating(
+        expected=f"tables as they were prepared, at change {prepared}",
+        found=f"change {found}: open the store again",
+    )
+
+
+def check_grips(
+    head: StoreHead, owners: AbstractSet[str | None], grips: Sequence[OwnerGrip]
+) -> None:
+    """Refuse a writer to whom an owner of these belongs no more. Raises StaleWriter."""
+    for grip in grips:
+        if grip.owner in owners:
+            check_grip(head, grip)
+
+
+def check_grip(head: StoreHead, grip: OwnerGrip) -> None:
+    """Refuse a grip that was let go of or overtaken. Raises StaleWriter."""
     held = next((each for each in head.held if each.owner == grip.owner), None)
     if held is None or (held.epoch, held.holder) != (grip.epoch, grip.holder):
         found = "released" if held is None else f"epoch {held.epoch}"
@@ -224,25 +271,42 @@ def check_grip(head: StoreHead, grip: OwnerGrip | None) -> None:
 
 
 def check_owners(
-    head: StoreHead, owners: Iterable[str], grip: OwnerGrip | None, now: Instant
-) -> None:
-    """Refuse to write what another has in hand. Raises OwnerHeld."""
-    for owner in sorted(owners):
+    head: StoreHead, owners: AbstractSet[str], grips: Sequence[OwnerGrip], now: Instant
+) -> StoreHead:
+    """Refuse to write what another has in hand, and end the holds of these that have run out.
+
+    Whoever wrote beside a hold has made what its holder knows untrue: it must not go on.
+    Raises: OwnerHeld, StaleWriter.
+    """
+    check_grips(head, owners, grips)
+    free = owners - {grip.owner for grip in grips}
+    for owner in sorted(free):
         held = head.held_by(owner, now)
-        if held is not None and (grip is None or grip.owner != owner):
+        if held is not None:
             raise OwnerHeld(
                 expected=f"owner {owner!r} to be in nobody else's hand",
                 found=f"epoch {held.epoch}, for {held.until - now} ms more",
             )
+    left = tuple(each for each in head.held if each.owner not in free)
+    return head if len(left) == len(head.held) else replace(head, held=left)
 
 
-def renewed(head: StoreHead, grip: OwnerGrip, until: Instant) -> StoreHead:
-    """Let a grip last until then, if that is longer."""
+def renewed(
+    head: StoreHead, grips: Sequence[OwnerGrip], now: Instant, lease_ms: int = 0
+) -> StoreHead:
+    """Let grips that still hold last for their leases from now, if that is longer."""
+    until = {
+        (grip.owner, grip.epoch, grip.holder): Instant(now + (lease_ms or grip.lease_ms))
+        for grip in grips
+    }
     held = tuple(
-        replace(each, until=max(until, each.until)) if each.owner == grip.owner else each
+        replace(
+            each,
+            until=max(each.until, until.get((each.owner, each.epoch, each.holder), each.until)),
+        )
         for each in head.held
     )
-    return replace(head, held=held)
+    return head if held == head.held else replace(head, held=held)
 
 
 def logged(head: StoreHead, step: Step, attempt: Token, now: Instant) -> tuple[StoreHead, Logged]:
@@ -266,12 +330,26 @@ def logged(head: StoreHead, step: Step, attempt: Token, now: Instant) -> tuple[S
 class TakeOwner(DocumentsRequest):
     """Take an owner's documents and tables in hand, if nobody has them whose lease runs.
 
-    The same holder keeps its epoch. Raises: OwnerHeld, NotFound, StoreDiverged.
+    The same holder keeps its epoch while its lease runs.
+    Raises: OwnerHeld, NotFound, StoreDiverged; TooLarge if HELD_OWNERS_MAX others are held.
     """
 
     owner: str
     holder: Holder
     lease_ms: int
+
+    def checked(self) -> TakeOwner:
+        """Return self if a head can tell of it. Raises InvalidId, OutOfRange."""
+        checked_name(self.owner, what="an owner")
+        if not 1 <= len(canonical(self.holder)) - 2 <= HOLDER_BYTES_MAX:
+            raise InvalidId(
+                expected=f"a holder of 1 to {HOLDER_BYTES_MAX} bytes", found=shown(self.holder)
+            )
+        if type(self.lease_ms) is not int or not 1 <= self.lease_ms <= LEASE_MS_MAX:
+            raise OutOfRange(
+                expected=f"a lease of 1 to {LEASE_MS_MAX} ms", found=shown(self.lease_ms)
+            )
+        return self
 
     def reads(self) -> Reads:
         return Reads(keys=(store_head_key(self.stream),))
@@ -286,10 +364,19 @@ class TakeOwner(DocumentsRequest):
                 found=f"epoch {held.epoch}, for {held.until - now} ms more",
             )
         epoch = Epoch(head.epoch + 1) if held is None else held.epoch
+        if held is not None:
+            until = max(until, held.until)
         mine = HeldOwner(owner=self.owner, epoch=epoch, holder=self.holder, until=until)
         rest = tuple(each for each in head.held if each.owner != self.owner and now < each.until)
+        if len(rest) >= HELD_OWNERS_MAX:
+            raise TooLarge(
+                expected=f"at most {HELD_OWNERS_MAX} owners of document store {self.ref.store!r}"
+                " held at a time",
+                found=str(len(rest) + 1),
+            )
         after = replace(head, epoch=max(head.epoch, epoch), held=(*rest, mine))
-        return Decision((OwnerGrip(self.owner, epoch, self.holder), after), (after,))
+        grip = OwnerGrip(self.owner, epoch, self.holder, self.lease_ms)
+        return Decision((grip, after), (after,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,13 @@ class Conversations:
     store: Partition
     view: View
 
+    def last_id(self) -> int:
+        """Return the greatest id that any record has, 0 for none."""
+        rows = RowScan(self.tables.record_ids).page(
+            self.view, self.store, ScanStart("descending", None), 1
+        )
+        return rows[0].value["id"] if rows else 0
+
     def conversation(self, id: int) -> dict[str, Any] | None:
         """Return a conversation's record."""
         return self._record(load_row(self.view, self.store, self.tables.conversations, (id,)))

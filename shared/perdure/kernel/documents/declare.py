@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from perdure.kernel.documents.commit import DocumentsRequest, existing_head, logged
-from perdure.kernel.documents.errors import NewerTable, TableMigrating
+from perdure.kernel.documents.commit import (
+    DocumentsRequest,
+    OwnerGrip,
+    check_owners,
+    existing_head,
+    logged,
+)
 from perdure.kernel.documents.records import store_head_key
 from perdure.kernel.documents.step import Step
-from perdure.kernel.documents.tables import StoredTable, Table, stored_as, stored_table_key
-from perdure.kernel.errors import SchemaMismatch
+from perdure.kernel.documents.tables import (
+    StoredTable,
+    Table,
+    check_table,
+    stored_as,
+    stored_table_key,
+)
+from perdure.kernel.errors import TooLarge
 from perdure.kernel.ids import Instant, Token
 from perdure.kernel.view import Decision, Reads, View
 
-DECLARED_MAX = 40
-"""Tables of one declaration. Source: COMMIT_ACTIONS_MAX."""
+DECLARED_MAX = 80
+"""Tables that one declaration makes or looks at. Source: COMMIT_ACTIONS_MAX."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +35,31 @@ class Declared:
     """What declaring came to: the store's change of tables, and those that must be migrated."""
 
     schema: int
-    behind: tuple[tuple[Table, int], ...]
-    """Tables whose rows have an older version, and which."""
+    behind: tuple[tuple[Table, StoredTable], ...]
+    """Tables whose rows have an older version, and what the store has of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeclareTables(DocumentsRequest):
     """Make the tables that are not there, in one commit.
 
-    Raises: NewerTable; SchemaMismatch for the same version with other columns, key or indexes.
+    Raises: NewerTable; SchemaMismatch for the same version with other columns, key or indexes;
+    OwnerHeld and StaleWriter if one must be made.
     """
 
     tables: tuple[Table, ...]
     attempt: Token
+    grips: tuple[OwnerGrip, ...] = ()
+
+    def checked(self) -> DeclareTables:
+        """Return self if a store can keep that. Raises Invalid kinds."""
+        if len({table.full_name for table in self.tables}) > DECLARED_MAX:
+            raise TooLarge(
+                expected=f"at most {DECLARED_MAX} tables at once", found=str(len(self.tables))
+            )
+        for table in self.tables:
+            table.checked()
+        return self
 
     def reads(self) -> Reads:
         keys = [stored_table_key(self.stream, table.full_name) for table in self.tables]
@@ -51,10 +75,11 @@ class DeclareTables(DocumentsRequest):
             if stored is None:
                 made = True
                 declare(step, table)
-            elif check_table(stored, table) < table.version or stored.moving_to is not None:
-                behind.append((table, stored.version))
+            elif check_table(stored, table) < table.version:
+                behind.append((table, stored))
         if not made:
             return Decision(Declared(head.schema, tuple(behind)))
+        head = check_owners(head, step.owners, self.grips, now)
         after, entry = logged(head, step, self.attempt, now)
         return Decision(Declared(after.schema, tuple(behind)), (*step.writes(), entry, after))
 
@@ -77,21 +102,14 @@ def shape_of(table: Table) -> Mapping[str, object]:
     }
 
 
-def check_table(stored: StoredTable, table: Table) -> int:
-    """Return the version of a stored table that ``table`` declares. Raises as DeclareTables."""
-    if stored.version > table.version or (stored.moving_to or 0) > table.version:
-        raise NewerTable(
-            expected=f"{table.full_name} at version {table.version} or older",
-            found=f"version {stored.moving_to or stored.version}",
-        )
-    if stored.moving_to is not None and stored.moving_to != table.version:
-        raise TableMigrating(
-            expected=f"{table.full_name} at rest, or on its way to {table.version}",
-            found=f"on its way to version {stored.moving_to}",
-        )
-    if stored.version == table.version and stored.fingerprint != table.fingerprint:
-        raise SchemaMismatch(
-            expected=f"version {table.version} of {table.full_name} as it was declared before",
-            found="other columns, key or indexes: a change needs a new version",
-        )
-    return stored.version
+def shaped(told: Mapping[str, Any]) -> Table:
+    """Return the table that :func:`shape_of` has told. Raises Invalid kinds, KeyError, TypeError."""
+    owner, _, name = str(told["table"]).partition(":")
+    return Table(
+        owner=owner,
+        name=name,
+        columns=dict(told["columns"]),
+        key=tuple(told["key"]),
+        indexes={each: tuple(columns) for each, columns in told["indexes"].items()},
+        version=told["version"],
+    ).checked()

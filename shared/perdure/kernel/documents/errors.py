@@ -27,8 +27,10 @@ Refused
 ├── CopyRefused          the source of a copy cannot be copied so
 ├── RowExists            the table has a row under that key
 ├── RowAbsent            the table has no row under that key
+├── RowCountDiffers      a write by condition meets more rows than it says, or fewer
 ├── UnknownTable         the store has no table of that name and version
 ├── TableMigrating       the table is on its way to another version
+├── MigrationFailed      the owner's migration of a row raised, or made no row of its table
 ├── NewerTable           the table was written by a newer version of its owner
 ├── NewerDocument        the document was written by a newer version of its definition
 ├── UnmigratedDocument   the document is of an older version, and its definition has no way from there
@@ -43,11 +45,14 @@ Refused
 ├── LogTrimmed           the entries asked for have left the log
 ├── FollowFailed         something that a host follows has failed; the host attaches it again
 └── NotAFollower         the commits do not follow the last one of the replica
+Unavailable
+├── FarBehind            the writer has not looked for too long to find its own commit in the log
+└── IdsMoved             ids that the writer had set aside were given meanwhile
 """
 
 from __future__ import annotations
 
-from perdure.kernel.errors import Invalid, Refused
+from perdure.kernel.errors import Invalid, Refused, Unavailable
 
 
 class InvalidCursor(Invalid): ...
@@ -125,10 +130,16 @@ class RowExists(Refused): ...
 class RowAbsent(Refused): ...
 
 
+class RowCountDiffers(Refused): ...
+
+
 class UnknownTable(Refused): ...
 
 
 class TableMigrating(Refused): ...
+
+
+class MigrationFailed(Refused): ...
 
 
 class NewerTable(Refused): ...
@@ -171,3 +182,9 @@ class FollowFailed(Refused): ...
 
 
 class NotAFollower(Refused): ...
+
+
+class FarBehind(Unavailable): ...
+
+
+class IdsMoved(Unavailable): ...

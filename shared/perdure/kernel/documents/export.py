@@ -7,7 +7,7 @@ that are kept of it; an end with counts and the digest of every line before.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from perdure.kernel.canonical import canonical
@@ -109,10 +109,8 @@ def table_line(table: StoredTable) -> bytes:
         "table": table.name,
         "version": table.version,
     }
-    if table.moving_to is not None:
-        told["moving_to"] = table.moving_to
-    if table.moved_behind is not None:
-        told["moved_behind"] = list(table.moved_behind)
+    if table.moving is not None:
+        told["moving"] = asdict(table.moving)
     return line(told)
 
 

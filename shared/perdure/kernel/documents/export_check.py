@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from perdure.kernel.documents import export, places
@@ -28,7 +28,7 @@ from perdure.kernel.documents.export_parts import (
 )
 from perdure.kernel.documents.places import Address
 from perdure.kernel.documents.records import HISTORIES, Document, Revision, Row
-from perdure.kernel.documents.tables import StoredTable, Table, stored_as
+from perdure.kernel.documents.tables import Moving, StoredTable, Table, stored_as
 from perdure.kernel.errors import Invalid
 from perdure.kernel.ids import DocumentId, Epoch, Lineage, Partition, Seq
 from perdure.kernel.shown import shown
@@ -161,11 +161,9 @@ class ExportCheck:
         self._table = table_of(told)
         self._follows(export.table_place(told["table"]))
         self.counts.tables += 1
-        moving, behind = told.get("moving_to"), told.get("moved_behind")
-        self._versions = frozenset((told["version"], moving or told["version"]))
-        stored = stored_as(self._store, self._table)
-        moved = None if behind is None else tuple(behind)
-        return replace(stored, moving_to=moving, moved_behind=moved)
+        moving = moving_of(told["moving"], self._table) if "moving" in told else None
+        self._versions = frozenset((told["version"], moving.version if moving else told["version"]))
+        return replace(stored_as(self._store, self._table), moving=moving)
 
     def _row_of(self, told: Mapping[str, Any]) -> Row:
         table = self._table
@@ -294,3 +292,18 @@ class ExportCheck:
                 expected=f"digest {told['sha256'][:12]}…", found=f"{self.sha256[:12]}…"
             )
         self._is_at_end = True
+
+
+def moving_of(told: Mapping[str, Any], table: Table) -> Moving:
+    """Return what the rows of a table are on their way to. Raises InvalidExport."""
+    if told.keys() != {each.name for each in fields(Moving)}:
+        raise invalid("where a table's rows are on their way to", shown(told))
+    behind = told["behind"]
+    if not (behind is None or isinstance(behind, str)):
+        raise invalid("the place of a row", shown(behind))
+    shape = {"columns": told["columns"], "indexes": told["indexes"], "version": told["version"]}
+    aim = table_of({"table": table.full_name, "key": list(table.key), **shape})
+    if aim.fingerprint != told["fingerprint"]:
+        raise invalid(f"the fingerprint of {table.full_name}", shown(told["fingerprint"]))
+    indexes = {name: tuple(columns) for name, columns in aim.indexes.items()}
+    return Moving(aim.version, aim.fingerprint, dict(aim.columns), indexes, behind)

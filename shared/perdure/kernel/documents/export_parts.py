@@ -55,7 +55,7 @@ _PARTS: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
     },
 }
 _OPTIONAL: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
-    "table": {"moved_behind": (list,), "moving_to": _NUMBER},
+    "table": {"moving": (dict,)},
     "document.create": {"retired_at": _NUMBER},
 }
 

@@ -9,7 +9,7 @@ from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.documents.commit import Committed, CommitWrites, DocumentsRequest
 from perdure.kernel.documents.errors import TableMigrating
 from perdure.kernel.documents.records import store_head_key
-from perdure.kernel.documents.step import StagedWrite, lies_in
+from perdure.kernel.documents.step import StagedWrite
 from perdure.kernel.documents.tables import Table, declared_by, stored_table_key
 from perdure.kernel.documents.wire import WireWrite, digest_of, unknown_table
 from perdure.kernel.errors import Conflict
@@ -119,11 +119,8 @@ def require(view: View, reads: Reads) -> None:
     for wanted in reads.ranges:
         try:
             view.find(wanted)
-            is_stale = any(lies_in(wanted, key) for key in view.written)
-        except Missing:
-            is_stale = True
-        if is_stale:
-            lacking.append(Reads(ranges=(wanted,)))
+        except Missing as missing:
+            lacking.append(missing.reads)
     try:
         view.require(peeks=[*reads.keys, *reads.peeks])
     except Missing as missing:

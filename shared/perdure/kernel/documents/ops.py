@@ -7,7 +7,6 @@ text; ``["p", path, index, remove, items]`` splices a list; ``["m", path, order]
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -59,6 +58,37 @@ def applied_to_own(value: Any, batches: Iterable[Sequence[Any]]) -> Any:
     return value
 
 
+def patched(value: Any, ops: Iterable[Sequence[Any]]) -> Any:
+    """Return ``value`` after checked operations; it shares with ``value`` all that they leave.
+
+    Raises: DeltaDoesNotApply.
+    """
+    for op in ops:
+        value = applied_to_own(_opened(value, op), [[op]])
+    return value
+
+
+def _opened(value: Any, op: Sequence[Any]) -> Any:
+    """Return ``value`` with lists and objects of its own wherever an operation writes."""
+    if op[0] == "r":
+        return value
+    opened = node = _shallow(value)
+    for segment in op[1] if op[0] in ("p", "m") else op[1][:-1]:
+        try:
+            inner = _shallow(node[segment])
+            node[segment] = inner
+        except (KeyError, IndexError, TypeError):
+            break  # it does not apply, which is found when it is applied
+        node = inner
+    return opened
+
+
+def _shallow(value: Any) -> Any:
+    if isinstance(value, dict):
+        return dict(value)
+    return list(value) if isinstance(value, list | tuple) else value
+
+
 def detached(value: Any) -> Any:
     """Return a copy of a JSON value that shares no list and no object with it."""
     if isinstance(value, dict):
@@ -89,36 +119,6 @@ def depth_of(value: Any) -> int:
 
 def _arity(name: Any) -> int | None:
     return _ARITIES.get(name) if isinstance(name, str) else None
-
-
-def patched(value: Any, ops: Iterable[Sequence[Any]]) -> Any:
-    """Return ``value`` after checked operations; it shares with ``value`` all that they leave.
-
-    Raises: DeltaDoesNotApply.
-    """
-    root = value
-    for op in ops:
-        try:
-            root = _apply(_opened(root, op), op)
-        except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
-            raise DeltaDoesNotApply(
-                expected=f"a value that takes {shown(op)}", found=str(error)
-            ) from error
-    return root
-
-
-def _opened(root: Any, op: Sequence[Any]) -> Any:
-    """Return ``root`` with copies of its own of all that an operation writes to."""
-    if op[0] == "r":
-        return root
-    path = op[1] if op[0] in ("p", "m") else op[1][:-1]
-    opened = node = copy.copy(root)
-    for segment in path:
-        if isinstance(node, list):
-            _check_index(node, segment)
-        node[segment] = copy.copy(node[segment])
-        node = node[segment]
-    return opened
 
 
 def _apply(root: Any, op: Sequence[Any]) -> Any:

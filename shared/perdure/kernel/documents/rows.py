@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from perdure.kernel.canonical import canonical
 from perdure.kernel.documents import places
-from perdure.kernel.documents.errors import CountsDiffer, RowAbsent, RowExists
+from perdure.kernel.documents.errors import (
+    RowAbsent,
+    RowCountDiffers,
+    RowExists,
+    TableMigrating,
+    UnknownTable,
+)
 from perdure.kernel.documents.places import Part
 from perdure.kernel.documents.records import IndexRow, Row, row_key
 from perdure.kernel.documents.step import Step
-from perdure.kernel.documents.tables import Table
+from perdure.kernel.documents.tables import Table, check_table, stored_table_key
 from perdure.kernel.errors import InvalidValue, TooLarge
 from perdure.kernel.ids import Partition
 from perdure.kernel.places import after
 from perdure.kernel.shown import shown
-from perdure.kernel.view import Range, Reads
+from perdure.kernel.view import Key, Range, Reads
 
 WHERE_ROWS_MAX: Final = 24
 """Rows that one write by condition may touch. Source: COMMIT_ACTIONS_MAX, with three index rows
@@ -48,7 +54,7 @@ class InsertRow(_RowWrite):
     stamps: tuple[str, ...] = ()
 
     def reads(self, store: Partition) -> Reads:
-        key = row_key(store, self.table.full_name, self.table.key_of(self.row))
+        key = place_of(store, self.table, self.row, self.stamps)
         return Reads(keys=(key,), absent=frozenset((key,)))
 
     def apply(self, step: Step) -> None:
@@ -68,7 +74,7 @@ class PutRow(_RowWrite):
     stamps: tuple[str, ...] = ()
 
     def reads(self, store: Partition) -> Reads:
-        return Reads(keys=(row_key(store, self.table.full_name, self.table.key_of(self.row)),))
+        return Reads(keys=(place_of(store, self.table, self.row, self.stamps),))
 
     def apply(self, step: Step) -> None:
         row = stamped(self.table, self.row, self.stamps, step)
@@ -86,6 +92,8 @@ class UpdateRow(_RowWrite):
     changes: Mapping[str, Any] = field(default_factory=dict)
 
     def reads(self, store: Partition) -> Reads:
+        self.table.check_key(self.row_key)
+        self.table.check_values(self.changes)
         return Reads(peeks=(row_key(store, self.table.full_name, self.row_key),))
 
     def apply(self, step: Step) -> None:
@@ -103,6 +111,7 @@ class DeleteRow(_RowWrite):
     row_key: tuple[Part, ...]
 
     def reads(self, store: Partition) -> Reads:
+        self.table.check_key(self.row_key)
         return Reads(peeks=(row_key(store, self.table.full_name, self.row_key),))
 
     def apply(self, step: Step) -> None:
@@ -115,8 +124,8 @@ class DeleteRow(_RowWrite):
 class UpdateWhere(_RowWrite):
     """Change columns of every row whose columns hold the values of ``where``.
 
-    ``count`` is how many those must be, if that is known. Raises CountsDiffer; TooLarge for more
-    than WHERE_ROWS_MAX. It sees the rows as they were before its commit.
+    ``count`` is how many those must be, if that is known. Raises RowCountDiffers; TooLarge for more
+    than WHERE_ROWS_MAX. It sees what its commit has written before it.
     """
 
     where: Mapping[str, Any]
@@ -124,12 +133,16 @@ class UpdateWhere(_RowWrite):
     count: int | None = None
 
     def reads(self, store: Partition) -> Reads:
+        self.table.check_values(self.where)
+        self.table.check_values(self.changes)
         return Reads(ranges=(_all_rows(store, self.table),))
 
     def apply(self, step: Step) -> None:
         rows = _matching(step, self.table, self.where, self.count)
-        for each in rows:
-            write_row(step, self.table, each, _changed(self.table, each, self.changes))
+        changed = [_changed(self.table, each, self.changes) for each in rows]
+        _require_places(step, self.table, zip(rows, changed, strict=True))
+        for before, row in zip(rows, changed, strict=True):
+            write_row(step, self.table, before, row)
         told = {"table": self.table.full_name, "where": self.where, "changes": self.changes}
         step.tell("rows.update", {**told, "count": len(rows)})
 
@@ -142,10 +155,12 @@ class DeleteWhere(_RowWrite):
     count: int | None = None
 
     def reads(self, store: Partition) -> Reads:
+        self.table.check_values(self.where)
         return Reads(ranges=(_all_rows(store, self.table),))
 
     def apply(self, step: Step) -> None:
         rows = _matching(step, self.table, self.where, self.count)
+        _require_places(step, self.table, ((each, None) for each in rows))
         for each in rows:
             write_row(step, self.table, each, None)
         told = {"table": self.table.full_name, "where": self.where, "count": len(rows)}
@@ -153,6 +168,18 @@ class DeleteWhere(_RowWrite):
 
 
 RowWrite = InsertRow | PutRow | UpdateRow | DeleteRow | UpdateWhere | DeleteWhere
+
+
+def place_of(
+    store: Partition, table: Table, row: Mapping[str, Any], stamps: tuple[str, ...]
+) -> Key[Row]:
+    """Return where a row lies that a table can have. Raises InvalidValue kinds, TooLarge."""
+    if any(name in table.key for name in stamps):
+        raise InvalidValue(
+            expected=f"stamps beside the key of {table.full_name}", found=shown(stamps)
+        )
+    table.check_row({**row, **dict.fromkeys(stamps, 0)})
+    return row_key(store, table.full_name, table.key_of(row))
 
 
 def stamped(
@@ -173,12 +200,24 @@ def existing_row(step: Step, table: Table, key: tuple[Part, ...]) -> Row:
 
 
 def write_row(step: Step, table: Table, before: Row | None, row: dict[str, Any] | None) -> None:
-    """Write a row with its place in every index, or take both away."""
+    """Write a row with its place in every index, or take both away.
+
+    Raises: UnknownTable, NewerTable, TableMigrating if the tables are still to be proved.
+    """
+    if step.proves_tables:
+        prove_table(step, table)
     stood = set() if before is None else set(table.index_sorts(before.value))
+    replace_row(step, table, before, row, stood)
+
+
+def replace_row(
+    step: Step, table: Table, before: Row | None, row: dict[str, Any] | None, stood: set[str]
+) -> None:
+    """Write a row, or none, where one stood in its table and at these places of indexes."""
     stands = set() if row is None else set(table.index_sorts(row))
-    for sort in sorted(stood - stands):
-        key = IndexRow(partition=step.store, sort=sort, row_key=()).key
-        step.read(key)
+    gone = [index_key(step.store, sort) for sort in sorted(stood - stands)]
+    step.require(*gone)
+    for key in gone:
         step.remove(key)
     if row is None:
         assert before is not None, "a row that is taken away was there"
@@ -199,6 +238,25 @@ def write_row(step: Step, table: Table, before: Row | None, row: dict[str, Any] 
     step.owners.add(table.owner)
 
 
+def index_key(store: Partition, sort: str) -> Key[IndexRow]:
+    return Key(store, sort, IndexRow)
+
+
+def prove_table(step: Step, table: Table) -> None:
+    """Hold a table to what the store has of it.
+
+    Raises: UnknownTable, NewerTable, TableMigrating, SchemaMismatch.
+    """
+    stored = step.read(stored_table_key(step.store, table.full_name))
+    if stored is None:
+        raise UnknownTable(expected="a table that was declared", found=table.full_name)
+    if check_table(stored, table) < table.version or stored.moving is not None:
+        raise TableMigrating(
+            expected=f"{table.full_name} at version {table.version}",
+            found=f"version {stored.version}: its rows are still to be migrated",
+        )
+
+
 def _changed(table: Table, before: Row, changes: Mapping[str, Any]) -> dict[str, Any]:
     changed = {**before.value, **changes}
     table.check_row(changed)
@@ -209,14 +267,29 @@ def _changed(table: Table, before: Row, changes: Mapping[str, Any]) -> dict[str,
     return changed
 
 
+def _require_places(
+    step: Step, table: Table, many: Iterable[tuple[Row, dict[str, Any] | None]]
+) -> None:
+    """Ask at once for the places of indexes that many rows leave. Raises Missing."""
+    step.require(
+        *(
+            index_key(step.store, sort)
+            for before, row in many
+            for sort in set(table.index_sorts(before.value))
+            - set(() if row is None else table.index_sorts(row))
+        )
+    )
+
+
 def _all_rows(store: Partition, table: Table) -> Range[Row]:
     prefix = places.rows_prefix(table.full_name)
     return Range(store, prefix, after(prefix), Row, limit=WHERE_SCAN_MAX + 1)
 
 
 def _matching(step: Step, table: Table, where: Mapping[str, Any], count: int | None) -> list[Row]:
-    found = step.find(_all_rows(step.store, table))
-    if len(found) > WHERE_SCAN_MAX:
+    wanted = _all_rows(step.store, table)
+    found = step.find_now(wanted)
+    if max(len(found), len(step.find(wanted))) > WHERE_SCAN_MAX:
         raise TooLarge(
             expected=f"a table of at most {WHERE_SCAN_MAX} rows to write by condition",
             found="more",
@@ -228,7 +301,7 @@ def _matching(step: Step, table: Table, where: Mapping[str, Any], count: int | N
             found=str(len(rows)),
         )
     if count is not None and len(rows) != count:
-        raise CountsDiffer(expected=f"{count} rows in {table.full_name}", found=str(len(rows)))
+        raise RowCountDiffers(expected=f"{count} rows in {table.full_name}", found=str(len(rows)))
     return rows
 
 

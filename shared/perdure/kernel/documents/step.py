@@ -50,7 +50,9 @@ class Step:
     commit writes the head, so what was read with it still stands if the head does.
     """
 
-    def __init__(self, view: View, head: StoreHead, next_id: int) -> None:
+    def __init__(
+        self, view: View, head: StoreHead, next_id: int, *, proves_tables: bool = False
+    ) -> None:
         self.view = view
         """The store as it was before this commit."""
         self._written: dict[Key[Any], Record | None] = {}
@@ -63,6 +65,8 @@ class Step:
         """Ids of documents that were created, in order."""
         self.owners: set[str] = set()
         """Whose documents and rows were written."""
+        self.proves_tables = proves_tables
+        """Whoever writes rows has not proved yet that their tables are what it takes them for."""
 
         self._last: dict[object, Callable[[Step, int], int]] = {}
 
@@ -81,6 +85,17 @@ class Step:
         if any(lies_in(wanted, key) for key in self.view.written):
             raise Missing(Reads(ranges=(wanted,)))
         return self.view.find(wanted)
+
+    def find_now(self, wanted: Range[R]) -> list[R]:
+        """Return the records of a range after what was written so far, by sort key. Raises Missing.
+
+        Those of the store are as many as the range may hold.
+        """
+        found: dict[str, R | None] = {each.key.sort: each for each in self.view.find(wanted)}
+        for key, record in self._written.items():
+            if key.partition == wanted.partition and wanted.first <= key.sort < wanted.last:
+                found[key.sort] = record  # type: ignore[assignment]  # written as the range's kind
+        return [record for _, record in sorted(found.items()) if record is not None]
 
     def require(self, *keys: Key[Any]) -> None:
         """Ask for all of these at once. Raises Missing."""
@@ -134,6 +149,7 @@ class Step:
     def writes(self) -> tuple[Write, ...]:
         """Return what the commit writes beside head and log: what was there and is not is removed."""
         self._finish()
+        self.view.require(peeks=[key for key, each in self._written.items() if each is None])
         found: list[Write] = []
         for key, record in self._written.items():
             if record is not None:

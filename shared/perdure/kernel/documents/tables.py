@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Any, ClassVar, Final, Literal, get_args
 
 from perdure.kernel.canonical import canonical, digest
 from perdure.kernel.documents import places
+from perdure.kernel.documents.errors import NewerTable, TableMigrating
 from perdure.kernel.documents.places import Part
-from perdure.kernel.errors import Invalid, InvalidId, MissingField, UnknownField, WrongType
+from perdure.kernel.errors import (
+    Invalid,
+    InvalidId,
+    InvalidValue,
+    MissingField,
+    SchemaMismatch,
+    TooLarge,
+    UnknownField,
+    WrongType,
+)
 from perdure.kernel.ids import Partition
 from perdure.kernel.record import Record
 from perdure.kernel.shown import shown
@@ -28,6 +38,11 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     "float": (int, float),
 }
 _IN_KEYS: Final = ("int", "str", "bool")
+
+INDEXES_MAX: Final = 16
+"""Indexes of one table: a row that gains or loses all of them is written with two others in one
+commit. Source: COMMIT_ACTIONS_MAX."""
+
 _NAME: Final = re.compile(r"[A-Za-z0-9_.@-]{1,64}\Z")
 
 
@@ -79,35 +94,77 @@ class Table:
                     expected=f"keys and indexes of {self.full_name} of int, str and bool columns",
                     found=shown(wrong or used),
                 )
-        if self.version < 1:
-            raise Invalid(expected="a version of 1 or more", found=str(self.version))
+        if type(self.version) is not int or self.version < 1:
+            raise Invalid(expected="a version of 1 or more", found=shown(self.version))
+        if len(self.indexes) > INDEXES_MAX:
+            raise TooLarge(
+                expected=f"at most {INDEXES_MAX} indexes of {self.full_name}",
+                found=str(len(self.indexes)),
+            )
+        self._check_kinds()
         return self
+
+    def _check_kinds(self) -> None:
+        for name, kind in self.columns.items():
+            if kind not in COLUMN_TYPES:
+                raise Invalid(
+                    expected=f"{name} of {self.full_name} to be {', '.join(COLUMN_TYPES)}",
+                    found=shown(kind),
+                )
 
     def key_of(self, row: Mapping[str, Any]) -> tuple[Part, ...]:
         """Return the key of a checked row."""
         return tuple(row[name] for name in self.key)
 
+    def check_key(self, key: Sequence[Any]) -> None:
+        """Refuse what no row can have as its key. Raises InvalidValue kinds, TooLarge."""
+        if len(key) != len(self.key):
+            raise InvalidValue(
+                expected=f"{len(self.key)} values as a key of {self.full_name}",
+                found=str(len(key)),
+            )
+        for name, value in zip(self.key, key, strict=True):
+            self._check_value(name, self.columns[name], value)
+        places.spelled_key(tuple(key))
+
     def check_row(self, row: Mapping[str, Any]) -> None:
         """Refuse a row that does not have just these columns, each of its type.
 
-        Columns of neither key nor index may be None. Raises InvalidValue kinds.
+        Columns of no key may be None. Raises InvalidValue kinds, TooLarge.
         """
-        for name in row:
-            if name not in self.columns:
-                raise UnknownField(expected=f"a column of {self.full_name}", found=shown(name))
-        for name, kind in self.columns.items():
+        self.check_values(row)
+        for name in self.columns:
             if name not in row:
                 raise MissingField(expected=f"{name} in a row of {self.full_name}", found="none")
-            self._check_value(name, kind, row[name])
+        places.spelled_key(self.key_of(row))
+
+    def check_values(self, values: Mapping[str, Any]) -> None:
+        """Refuse values of columns that are none, or of other types. Raises InvalidValue kinds."""
+        for name, value in values.items():
+            kind = self.columns.get(name)
+            if kind is None:
+                raise UnknownField(expected=f"a column of {self.full_name}", found=shown(name))
+            self._check_value(name, kind, value)
 
     def _check_value(self, name: str, kind: ColumnType, value: Any) -> None:
-        if kind == "json" or (value is None and name not in self.key):
+        if kind == "json":
+            self._check_json(name, value)
+            return
+        if value is None and name not in self.key:
             return
         fits = isinstance(value, _KINDS[kind]) and (kind == "bool" or not isinstance(value, bool))
         if fits and kind == "int":
             fits = -places.SAFE_INTEGER_MAX <= value <= places.SAFE_INTEGER_MAX
         if not fits or (kind == "float" and not math.isfinite(value)):
             raise WrongType(expected=f"{kind} as {name} of {self.full_name}", found=shown(value))
+
+    def _check_json(self, name: str, value: Any) -> None:
+        try:
+            canonical(value)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise InvalidValue(
+                expected=f"JSON as {name} of {self.full_name}", found=str(error)
+            ) from error
 
     def index_sorts(self, row: Mapping[str, Any]) -> list[str]:
         """Spell where a row stands in each index that it is in."""
@@ -120,9 +177,23 @@ class Table:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """What a table's rows are being brought to, and how far that is."""
+
+    version: int
+    fingerprint: str
+    columns: dict[str, str]
+    indexes: dict[str, tuple[str, ...]]
+    behind: str | None = None
+    """Sort key of the last row that was brought there."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTable(Record):
     """What a store keeps of a table: its version, and how far it is on its way to another."""
+
+    later: ClassVar[Mapping[str, Any]] = {"moving": None}
 
     name: str
     version: int
@@ -130,15 +201,17 @@ class StoredTable(Record):
     columns: dict[str, str]
     key_columns: tuple[str, ...]
     indexes: dict[str, tuple[str, ...]]
-    moving_to: int | None = None
-    """Version that its rows are being brought to; until then nobody else writes to it."""
-
-    moved_behind: tuple[Part, ...] | None = None
-    """Key of the last row that was brought there."""
+    moving: Moving | None = None
+    """While its rows are brought to another version, nobody else writes to it."""
 
     @property
     def key(self) -> Key[StoredTable]:
         return stored_table_key(self.partition, self.name)
+
+    @property
+    def moving_to(self) -> int | None:
+        """Version that its rows are being brought to."""
+        return None if self.moving is None else self.moving.version
 
 
 def stored_table_key(store: Partition, name: str) -> Key[StoredTable]:
@@ -160,12 +233,55 @@ def stored_as(store: Partition, table: Table) -> StoredTable:
 
 def declared_by(stored: StoredTable) -> Table:
     """Return the table that a store's own record describes."""
+    return _table(stored, stored.version, stored.columns, stored.indexes)
+
+
+def moving_table(stored: StoredTable) -> Table:
+    """Return the table that a moving table is on its way to be."""
+    moving = stored.moving
+    assert moving is not None, f"{stored.name} is at rest"
+    return _table(stored, moving.version, moving.columns, moving.indexes)
+
+
+def _table(
+    stored: StoredTable,
+    version: int,
+    columns: dict[str, str],
+    indexes: dict[str, tuple[str, ...]],
+) -> Table:
     owner, _, name = stored.name.partition(":")
     return Table(
         owner=owner,
         name=name,
-        columns=stored.columns,  # type: ignore[arg-type]  # written from a declaration
+        columns=columns,  # type: ignore[arg-type]  # written from a declaration
         key=stored.key_columns,
-        indexes=stored.indexes,
-        version=stored.version,
+        indexes=indexes,
+        version=version,
     )
+
+
+def check_table(stored: StoredTable, table: Table) -> int:
+    """Return the version of a stored table that ``table`` declares.
+
+    Raises: NewerTable; TableMigrating if it is on its way to another version than that;
+    SchemaMismatch for the same version with other columns, key or indexes.
+    """
+    moving = stored.moving
+    newest = stored.version if moving is None else moving.version
+    if newest > table.version:
+        raise NewerTable(
+            expected=f"{table.full_name} at version {table.version} or older",
+            found=f"version {newest}",
+        )
+    if moving is not None and moving.version != table.version:
+        raise TableMigrating(
+            expected=f"{table.full_name} at rest, or on its way to {table.version}",
+            found=f"on its way to version {moving.version}",
+        )
+    fingerprint = stored.fingerprint if moving is None else moving.fingerprint
+    if newest == table.version and fingerprint != table.fingerprint:
+        raise SchemaMismatch(
+            expected=f"version {table.version} of {table.full_name} as it was declared before",
+            found="other columns, key or indexes: a change needs a new version",
+        )
+    return stored.version

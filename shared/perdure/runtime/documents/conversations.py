@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 from perdure.kernel.documents import conversation
@@ -14,7 +16,7 @@ from perdure.kernel.documents.conversation_read import Conversations
 from perdure.kernel.documents.errors import StoreClosed
 from perdure.kernel.documents.read import DocumentScan, ScanStart, scan_start
 from perdure.kernel.documents.records import Document
-from perdure.kernel.ids import DocumentId, Seq
+from perdure.kernel.ids import DocumentId, Partition, Seq
 from perdure.kernel.view import View
 from perdure.runtime.documents.store import OpenStore
 from perdure.runtime.documents.tables import prepared
@@ -48,10 +50,11 @@ class ConversationStorage:
         Raises: NameBound, TableMigrating, NewerTable.
         """
         tables = conversation_tables(owner)
-        names = (*(table.full_name for table in tables.all), f"{owner}/session")
-        bound = store.bind(*names)
+        bound = store.bind(*(table.full_name for table in tables.all), f"{owner}/*")
         try:
             await prepared(store, tables.all)
+            # An import or a replica may have brought records whose ids this handle has not seen.
+            store.raise_to(await store.read(partial(_last_id, tables, store.ref.partition)))
         except BaseException:
             store.release(bound)
             raise
@@ -199,10 +202,12 @@ class ConversationStorage:
                 self._drained.set()
 
 
+def _last_id(tables: ConversationTables, store: Partition, view: View) -> int:
+    return Conversations(tables, store, view).last_id()
+
+
 def shown_document(document: Document) -> dict[str, Any]:
     """Return a document's record as its reader knows it."""
-    import json  # noqa: PLC0415
-
     shown: dict[str, Any] = {
         "id": document.id,
         "kind": json.loads(document.kind),

@@ -26,7 +26,7 @@ from perdure.kernel.documents.writes import (
     CreateDocument,
     RetireDocument,
 )
-from perdure.kernel.errors import Contended, OutOfRange
+from perdure.kernel.errors import Contended, InvalidValue, OutOfRange
 from perdure.kernel.ids import DocumentId, Seq
 from perdure.kernel.shown import shown
 from perdure.kernel.view import View
@@ -66,8 +66,10 @@ class Documents:
 
     @classmethod
     def open(cls, store: OpenStore, owner: str, namespace: str) -> Self:
-        """Bind a namespace of an owner. Raises NameBound, InvalidId, TooLarge."""
+        """Bind a namespace of an owner. Raises NameBound, InvalidId, InvalidValue, TooLarge."""
         checked_name(owner, what="an owner")
+        if namespace == "*":
+            raise InvalidValue(expected="one namespace", found="'*', which binds all of an owner's")
         check_address(Address(owner, namespace, ""))
         return cls(store, owner, namespace, store.bind(f"{owner}/{namespace}"))
 
@@ -233,7 +235,7 @@ class Documents:
     async def _read(self, at: Seq | None, look: Callable[[View], T]) -> T:
         if at is not None and (type(at) is not int or not 0 <= at <= SAFE_INTEGER_MAX):
             raise OutOfRange(expected="a commit of 0 or more", found=shown(at))
-        head, found = await self.store.read_with_head(look)
+        head, found = await self.store.look_with_head(look)
         if at is not None and at > head.seq:
             raise OutOfRange(
                 expected=f"a commit that has happened, {head.seq} at most", found=f"{at}"

@@ -99,7 +99,7 @@ async def discard_import(means: StoreMeans, ref: DocumentStoreRef) -> None:
 
     Raises: NotFound; NotEmpty for one that has ended.
     """
-    while not await means.authority.execute(DiscardImport(ref)):
+    while await means.authority.execute(DiscardImport(ref)):
         pass
 
 

@@ -3,28 +3,55 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Final, Protocol, TypeVar
 
-from perdure.kernel.documents import places
-from perdure.kernel.documents.commit import Committed, CommitWrites, OwnerGrip
+from perdure.kernel.documents.commit import (
+    Committed,
+    CommitWrites,
+    OwnerGrip,
+    ReleaseOwner,
+    TakeOwner,
+    tables_altered,
+)
 from perdure.kernel.documents.content import Loaded
 from perdure.kernel.documents.declare import Declared, DeclareTables
-from perdure.kernel.documents.errors import NameBound, StoreClosed, StoreFailed
+from perdure.kernel.documents.errors import (
+    IdsMoved,
+    NameBound,
+    NewerTable,
+    StoreClosed,
+    StoreFailed,
+    TableMigrating,
+)
 from perdure.kernel.documents.places import Address, DocumentStoreRef
 from perdure.kernel.documents.read import find_document, load_document
 from perdure.kernel.documents.records import Document, StoreHead
-from perdure.kernel.documents.step import StagedWrite, exhausted, raised
-from perdure.kernel.errors import OutcomeUnknown, PerdureError, StaleWriter
-from perdure.kernel.ids import DocumentId, Instant, Seq, Token
-from perdure.kernel.view import View
+from perdure.kernel.documents.reserve import ReserveIds, ids_taken
+from perdure.kernel.documents.rows import RowWrite
+from perdure.kernel.documents.step import StagedWrite
+from perdure.kernel.documents.tables import Table
+from perdure.kernel.errors import (
+    Contended,
+    OutcomeUnknown,
+    PerdureError,
+    SchemaMismatch,
+    StaleWriter,
+)
+from perdure.kernel.ids import DocumentId, Holder, Instant, Seq, Token
+from perdure.kernel.view import Request, View
+from perdure.runtime.documents.allocator import Allocator
 from perdure.runtime.documents.follow.feed import Feed, caught_up
-from perdure.runtime.documents.reading import ReadsAndExecutes, executed_at_once, read_at_once
+from perdure.runtime.documents.reading import ReadsAndExecutes, read_at_once
+from perdure.runtime.documents.settling import head_of, settled
 from perdure.runtime.session.ports import Pause
 
 T = TypeVar("T")
+
+COMMIT_TRIES: Final = 16
+"""Times that a commit is made again whose handle knew too little of what others have done."""
 
 
 class Authority(ReadsAndExecutes, Protocol):
@@ -50,23 +77,20 @@ class OpenStore:
     store as it was; an outcome that nobody knows fails it: open it again.
     """
 
-    def __init__(
-        self,
-        means: StoreMeans,
-        ref: DocumentStoreRef,
-        head: StoreHead,
-        grip: OwnerGrip | None = None,
-    ) -> None:
+    def __init__(self, means: StoreMeans, ref: DocumentStoreRef, head: StoreHead) -> None:
         self.means = means
         self.ref = ref
-        self.grip = grip
         self.feed = Feed(head.seq)
         """Tells whoever follows this handle of its commits, and of others' that they follow."""
         self._seen = head.seq
-        self._next_id = head.next_id
+        self._ids = Allocator(head.next_id)
+        self._grips: dict[str, OwnerGrip] = {}
+        self._holder: Holder | None = None
         self._schema: int | None = None
+        self._tables: dict[str, Table] = {}
         self._bound: set[str] = set()
         self._queue = asyncio.Lock()
+        self._tasks: set[asyncio.Task[Committed]] = set()
         self._failure: BaseException | None = None
         self._closed = False
 
@@ -87,10 +111,47 @@ class OpenStore:
         Raises: IdsExhausted, StoreClosed, StoreFailed.
         """
         self._check_open()
-        if self._next_id >= places.SAFE_INTEGER_MAX:
-            raise exhausted()
-        self._next_id += 1
-        return self._next_id - 1
+        return self._ids.mint()
+
+    async def reserve(self, count: int) -> range:
+        """Give the next ``count`` ids, durably: nobody is ever given one of them again.
+
+        Raises: OutOfRange, IdsExhausted, and what a commit raises.
+        """
+        reply = await self.commit([ReserveIds(count).checked()])
+        return range(reply.next_id - count, reply.next_id)
+
+    async def hold(self, owner: str, lease_ms: int) -> OwnerGrip:
+        """Keep other processes from writing what is ``owner``'s; every commit to it renews that.
+
+        Ask again before the lease is over if there is nothing to commit.
+        Raises: OwnerHeld, TooLarge, InvalidId, OutOfRange.
+        """
+        self._check_open()
+        if self._holder is None:
+            self._holder = Holder(self.means.new_token())
+        taking = TakeOwner(self.ref, owner, self._holder, lease_ms).checked()
+        grip, head = await self.ordered(taking)
+        self._ids.follow(head.next_id)
+        self._grips[owner] = grip
+        return grip
+
+    async def let_go(self, owner: str) -> None:
+        """Let others write what is ``owner``'s. Nothing if it is not held, or is another's by now."""
+        grip = self._grips.get(owner)
+        if grip is None:
+            return
+        await self.ordered(ReleaseOwner(self.ref, grip))
+        self._grips.pop(owner, None)
+
+    @property
+    def grips(self) -> tuple[OwnerGrip, ...]:
+        """What this handle holds, or has held until another took it."""
+        return tuple(self._grips.values())
+
+    def raise_to(self, id: int) -> None:
+        """Let no id up to ``id`` be given any more."""
+        self._ids.take(id)
 
     @contextmanager
     def bound(self, *names: str) -> Iterator[None]:
@@ -105,10 +166,13 @@ class OpenStore:
             self.release(taken)
 
     def bind(self, *names: str) -> tuple[str, ...]:
-        """Take names in hand, all or none. Raises NameBound."""
+        """Take names in hand, all or none: of tables, of an owner's namespace, or of all of them.
+
+        Those are spelled `owner:table`, `owner/namespace` and `owner/*`. Raises NameBound.
+        """
         self._check_open()
         for name in names:
-            if name in self._bound:
+            if self._is_taken(name):
                 raise NameBound(expected=f"{name!r} to be in nobody's hand", found="a holder")
         self._bound |= set(names)
         return names
@@ -116,6 +180,14 @@ class OpenStore:
     def release(self, names: Sequence[str]) -> None:
         """Let go of names."""
         self._bound -= set(names)
+
+    def _is_taken(self, name: str) -> bool:
+        owner, slash, namespace = name.partition("/")
+        if not slash:
+            return name in self._bound
+        if namespace == "*":
+            return any(each.startswith(f"{owner}/") for each in self._bound)
+        return name in self._bound or f"{owner}/*" in self._bound
 
     @property
     def is_bound(self) -> bool:
@@ -137,9 +209,16 @@ class OpenStore:
         """
         self._check_open()
         for each in staged:
-            self._next_id = raised(self._next_id, each.names_id)
+            self._ids.take(each.names_id)
         task = asyncio.create_task(self._committed(tuple(staged), admit, adopt))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
         return await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Task[Committed]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever asked may have gone: nobody else is told
 
     async def _committed(
         self,
@@ -151,25 +230,14 @@ class OpenStore:
             self._check_open(closing=True)
             if admit is not None and not admit():
                 raise StaleWriter(expected="a writer that still may", found="one that is fenced")
-            request = CommitWrites(
-                self.ref,
-                staged,
-                self.means.new_token(),
-                seen=self._seen,
-                next_id=self._next_id,
-                grip=self.grip,
-                schema=self._schema,
-            )
             try:
-                reply: Committed = await executed_at_once(
-                    self.means.authority, request, self._seen, self.means.pause
-                )
+                reply = await self._settled(staged)
             except BaseException as error:
                 if isinstance(error, PerdureError) and not isinstance(error, OutcomeUnknown):
                     raise  # refused, or not done: the store is what it was
                 raise self._failed(error) from error
             self._seen = reply.seq
-            self._next_id = max(self._next_id, reply.next_id)
+            self._ids.follow(reply.next_id)
             await caught_up(self.feed, self.means, self.ref, Seq(reply.seq - 1))
             with self.feed.within():
                 if reply.entry is not None:
@@ -181,25 +249,111 @@ class OpenStore:
                     raise self._failed(error) from error
             return reply
 
+    async def _settled(self, staged: tuple[StagedWrite, ...]) -> Committed:
+        """Commit with what this handle knows by now, and look again where that was too little."""
+        request = CommitWrites(self.ref, staged, self.means.new_token(), seen=self._seen)
+        for _ in range(COMMIT_TRIES):
+            request = self._as_known(request)
+            try:
+                return await settled(self.means.authority, request, self.means.pause)
+            except IdsMoved:
+                head = await head_of(self.means.authority, request)
+                if head is not None:
+                    self._ids.follow(head.next_id)
+            except TableMigrating:
+                if request.schema is None or not await self._tables_stand(request.schema):
+                    raise
+        raise Contended(
+            expected=f"a commit to document store {self.ref.store!r} among those of others",
+            found=f"others that were first {COMMIT_TRIES} times",
+        )
+
+    def _as_known(self, request: CommitWrites) -> CommitWrites:
+        """Return a commit with the ids that it takes, and what this handle's tables are."""
+        count = ids_taken(request.staged)
+        next_id = self._ids.next_id
+        return replace(
+            request,
+            next_id=next_id,
+            set_aside=self._ids.set_aside(count) if count else None,
+            grips=self.grips,
+            schema=self._schema if self._knows_tables(request.staged) else None,
+        )
+
+    def _knows_tables(self, staged: tuple[StagedWrite, ...]) -> bool:
+        return all(
+            self._tables.get(each.table.full_name) == each.table
+            for each in staged
+            if isinstance(each, RowWrite)
+        )
+
+    async def _tables_stand(self, schema: int) -> bool:
+        """Say whether this handle's tables are what they were, though some table is not since."""
+        tables = tuple(self._tables.values())
+        look = DeclareTables(self.ref, tables, self.attempt(), self.grips)
+        try:
+            declared: Declared = await self.means.authority.execute(look)
+        except (NewerTable, TableMigrating, SchemaMismatch):
+            return False
+        if declared.behind:
+            return False
+        self._schema = declared.schema
+        return declared.schema != schema
+
     def attempt(self) -> Token:
         """Draw the name of one attempt to commit."""
         return self.means.new_token()
 
-    async def declared(self, request: DeclareTables) -> Declared:
-        """Make tables, in the line of commits. Raises as DeclareTables."""
+    async def declared(self, tables: Sequence[Table]) -> Declared:
+        """Make tables, in the line of commits, and hold those declared before to what they are.
+
+        Raises: as DeclareTables.
+        """
+        known = self._tables | {table.full_name: table for table in tables}
+        request = DeclareTables(self.ref, tuple(known.values()), self.attempt(), self.grips)
+        declared: Declared = await self.ordered(request.checked())
+        if not declared.behind:
+            self._tables = known
+            self._schema = declared.schema
+        return declared
+
+    async def ordered(self, request: Request[T]) -> T:
+        """Execute a request in the line of commits. Raises what it raises."""
         self._check_open()
         async with self._queue:
-            declared: Declared = await self.means.authority.execute(request)
-            self._schema = declared.schema
-            return declared
+            return await self.means.authority.execute(request)
+
+    @asynccontextmanager
+    async def in_line(self) -> AsyncIterator[None]:
+        """Hold the line of commits: whatever else this handle commits waits. Raises StoreClosed."""
+        self._check_open()
+        async with self._queue:
+            self._check_open(closing=True)
+            yield
+
+    def saw(self, seq: Seq, next_id: int) -> None:
+        """Take in a commit that was made in the line of commits, but not by :meth:`commit`."""
+        self._seen = max(self._seen, seq)
+        self._ids.follow(next_id)
 
     async def read(self, look: Callable[[View], T]) -> T:
-        """Return what ``look`` makes of the store as of one moment. Raises what it raises."""
-        _, found = await self.read_with_head(look)
+        """Return what ``look`` makes of the store as of one moment.
+
+        Raises what it raises; TableMigrating if tables of this handle are no more what they were.
+        """
+        head, found = await self.look_with_head(look)
+        schema = self._schema
+        if schema not in (None, head.schema) and not await self._tables_stand(schema):
+            raise tables_altered(schema, head.schema)
         return found
 
-    async def read_with_head(self, look: Callable[[View], T]) -> tuple[StoreHead, T]:
-        """Return the head as well, as it was at that moment. Raises what ``look`` raises."""
+    async def look(self, look: Callable[[View], T]) -> T:
+        """Return what ``look`` makes of the store, whatever its tables are on their way to."""
+        _, found = await self.look_with_head(look)
+        return found
+
+    async def look_with_head(self, look: Callable[[View], T]) -> tuple[StoreHead, T]:
+        """Return what :meth:`look` does, and the head as it was then. Raises what ``look`` raises."""
         self._check_open()
         return await read_at_once(self.means.authority, self.ref, look, self.means.pause)
 

@@ -2,22 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from perdure.kernel.documents.declare import Declared, DeclareTables
+from perdure.kernel.documents.declare import Declared
 from perdure.kernel.documents.errors import TableMigrating
-from perdure.kernel.documents.tables import Table
+from perdure.kernel.documents.migrate import (
+    AlterTable,
+    EndMove,
+    Migrate,
+    Moved,
+    MoveRows,
+    chunk_rows_max,
+    migrated,
+    rows_left,
+)
+from perdure.kernel.documents.tables import StoredTable, Table
 from perdure.runtime.documents.store import OpenStore
 
+AS_IT_WAS: Final[Migrate] = lambda row, _: row  # noqa: E731  # a value among others
+NO_MIGRATIONS: Final[Mapping[str, Migrate]] = {}
 
-async def prepared(store: OpenStore, tables: Sequence[Table]) -> Declared:
-    """Make what is missing of an owner's tables. Raises TableMigrating, NewerTable, SchemaMismatch."""
-    declared = await store.declared(
-        DeclareTables(store.ref, tuple(table.checked() for table in tables), store.attempt())
+
+async def prepared(
+    store: OpenStore,
+    tables: Sequence[Table],
+    migrations: Mapping[str, Migrate] = NO_MIGRATIONS,
+) -> Declared:
+    """Make what is missing of an owner's tables, and bring rows of older versions to the present.
+
+    ``migrations`` are by a table's name without its owner. A table whose columns stay needs none.
+    What stops in between is gone on with by whoever prepares the table next.
+    Raises: TableMigrating for a table that has no migration, or is on its way to another version;
+    MigrationFailed, and the table stays on its way; NewerTable, SchemaMismatch, OwnerHeld,
+    StaleWriter.
+    """
+    declared = await store.declared(tables)
+    for table, stored in declared.behind:
+        await _moved(store, table, stored, migrations.get(table.name))
+    return await store.declared(tables) if declared.behind else declared
+
+
+async def _moved(
+    store: OpenStore, table: Table, stored: StoredTable, migrate: Migrate | None
+) -> None:
+    """Bring a table to its version, from wherever it is."""
+    if migrate is None:
+        if dict(table.columns) != stored.columns:
+            raise TableMigrating(
+                expected=f"a migration of {table.full_name} to version {table.version}",
+                found=f"none, and rows of version {stored.version}",
+            )
+        migrate = AS_IT_WAS
+    grips = store.grips
+    moved: Moved = await store.ordered(AlterTable(store.ref, table, store.attempt(), grips))
+    while moved.stored.moving is not None:
+        moved = await _chunk_moved(store, table, moved.stored, migrate)
+
+
+async def _chunk_moved(
+    store: OpenStore, table: Table, stored: StoredTable, migrate: Migrate
+) -> Moved:
+    wanted = rows_left(stored, chunk_rows_max(stored))
+    rows = await store.look(lambda view: view.find(wanted))
+    if not rows:
+        return await store.ordered(EndMove(store.ref, table, store.attempt(), store.grips))
+    assert stored.moving is not None, f"{stored.name} is moving"
+    chunk = migrated(stored, rows, migrate)
+    return await store.ordered(
+        MoveRows(store.ref, table, store.attempt(), store.grips, stored.moving.behind, chunk)
     )
-    if declared.behind:
-        table, version = declared.behind[0]
-        raise TableMigrating(
-            expected=f"{table.full_name} at version {table.version}", found=f"version {version}"
-        )
-    return declared

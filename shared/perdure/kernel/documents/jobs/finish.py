@@ -61,7 +61,7 @@ class EndJob(JobWork):
             step.step.raise_to(each.names_id)
         for each in in_order(self.staged):
             each.apply(step.step)
-        check_owners(step.head, step.step.owners, None, now)
+        step.head = check_owners(step.head, step.step.owners, (), now)
         end = step.end(found, outcome, self.grip.epoch)
         return step.decision(end)
 

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, Self
 
-from perdure.kernel.documents.errors import LogTrimmed, StoreDiverged
+from perdure.kernel.documents.commit import check_undivided, check_whole
+from perdure.kernel.documents.errors import LogTrimmed
 from perdure.kernel.documents.log import LogPlace
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import StoreHead
@@ -79,7 +80,8 @@ class FollowedStore:
         if self.feed.seq > place.seq:  # a handle in this process has told of its own
             place = LogPlace(self.feed.seq, None, place.lineage)
         page = await read_log(self.means.authority, self.ref, place, pause=self.means.pause)
-        _check_whole(page.head, self.ref)
+        check_whole(page.head, self.ref)
+        check_undivided(page.head, self.ref)
         for entry in page.entries:
             self.feed.offer(entry)
         self._place = page.end
@@ -87,7 +89,7 @@ class FollowedStore:
 
     async def _begin_anew(self) -> None:
         head = await _head(self.means, self.ref)
-        _check_whole(head, self.ref)
+        check_undivided(head, self.ref)
         self._place = LogPlace(head.seq, head.digest, head.lineage)
         self.feed.restart(head.seq)
 
@@ -107,10 +109,3 @@ async def follow_store(means: StoreMeans, ref: DocumentStoreRef) -> AsyncIterato
 async def _head(means: StoreMeans, ref: DocumentStoreRef) -> StoreHead:
     head, _ = await read_at_once(means.authority, ref, lambda _: None, means.pause)
     return head
-
-
-def _check_whole(head: StoreHead, ref: DocumentStoreRef) -> None:
-    if head.diverged is not None:
-        raise StoreDiverged(
-            expected=f"document store {ref.store!r} as its source is", found=head.diverged
-        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Protocol
 
-from perdure.kernel.documents.errors import StoreDiverged
+from perdure.kernel.documents.commit import check_undivided
 from perdure.kernel.documents.followed import Followed
 from perdure.kernel.documents.ops import patched
 from perdure.kernel.documents.places import DocumentStoreRef
@@ -130,11 +130,7 @@ class _Following:
         while True:
             self._must_look_again = False
             head, value = await self._read()
-            if head.diverged is not None:
-                raise StoreDiverged(
-                    expected=f"document store {self._store.ref.store!r} as its source is",
-                    found=head.diverged,
-                )
+            check_undivided(head, self._store.ref)
             if not self._must_look_again:
                 self._seq = head.seq
                 return value

@@ -1,0 +1,87 @@
+"""Settling a commit: it is asked for until it is known what has become of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from perdure.kernel.documents.commit import Committed, CommitWrites, happened
+from perdure.kernel.documents.errors import FarBehind, LogTrimmed, StaleCursor
+from perdure.kernel.documents.log import LogPlace
+from perdure.kernel.documents.records import StoreHead, store_head_key
+from perdure.kernel.errors import LineageChanged, OutcomeUnknown, PerdureError, Unavailable
+from perdure.kernel.ids import Seq
+from perdure.kernel.view import Reads
+from perdure.runtime.documents.log import read_log
+from perdure.runtime.documents.reading import ReadsAndExecutes, executed_at_once
+from perdure.runtime.session.ports import Pause
+
+SETTLE_TRIES: Final = 4
+"""Times that the log is asked what became of a commit. Source: the authority has tried for
+seconds before the first of them."""
+
+SETTLE_PAUSE_S: Final = 0.25
+
+
+async def settled(authority: ReadsAndExecutes, request: CommitWrites, pause: Pause) -> Committed:
+    """Execute a commit, and find out what has become of it if no answer comes.
+
+    The log is asked for the attempt. If it is not there, the same attempt is made again on what
+    the log says: whichever of its sendings arrives first, the head lets no other in.
+    Raises: OutcomeUnknown if nobody can say; what the commit raises, and it has not happened.
+    """
+    assert request.seen is not None, "a commit can be found by who says what it has seen"
+    try:
+        return await _executed(authority, request, request.seen, pause)
+    except OutcomeUnknown as error:
+        unknown: PerdureError = error
+    for tries in range(SETTLE_TRIES):
+        await pause(SETTLE_PAUSE_S * 2**tries)
+        try:
+            found, seen = await _looked_up(authority, request, pause)
+            if found is not None:
+                return found
+            request = replace(request, seen=seen)
+            reply: Committed = await authority.execute(request)
+        except (Unavailable, LogTrimmed, StaleCursor, LineageChanged) as error:
+            unknown = error
+        else:
+            return reply
+    raise OutcomeUnknown(
+        expected=f"to find out what became of a commit to document store {request.ref.store!r}",
+        found=f"{unknown.code}: {unknown}",
+    ) from unknown
+
+
+async def _executed(
+    authority: ReadsAndExecutes, request: CommitWrites, last: Seq, pause: Pause
+) -> Committed:
+    """Execute a commit whose writer may have looked long ago: nothing of it was sent before."""
+    try:
+        return await executed_at_once(authority, request, last, pause)
+    except FarBehind:
+        head = await head_of(authority, request)
+        seen = last if head is None else head.seq
+        return await executed_at_once(authority, replace(request, seen=seen), seen, pause)
+
+
+async def head_of(authority: ReadsAndExecutes, request: CommitWrites) -> StoreHead | None:
+    """Return the head of the store that a commit is for, as it is now."""
+    key = store_head_key(request.stream)
+    return (await authority.view(Reads(peeks=(key,)))).peek(key)
+
+
+async def _looked_up(
+    authority: ReadsAndExecutes, request: CommitWrites, pause: Pause
+) -> tuple[Committed | None, Seq]:
+    """Return the commit if the log has it, and up to where the log was read."""
+    assert request.seen is not None, "where to begin is known"
+    place = LogPlace(request.seen)
+    while True:
+        page = await read_log(authority, request.ref, place, pause=pause)
+        for entry in page.entries:
+            if entry.attempt == request.attempt:
+                return happened(entry), entry.seq
+        place = page.end
+        if page.is_last:
+            return None, place.seq

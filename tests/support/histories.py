@@ -1,0 +1,177 @@
+"""Histories of a document store for tests: every kind of write, drawn from a seed."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tests.support import conversing as c
+
+from perdure.kernel.documents.content import base, delta
+from perdure.kernel.documents.errors import AddressTaken, RowAbsent, RowExists
+from perdure.kernel.documents.places import Address
+from perdure.kernel.documents.records import HISTORIES, History
+from perdure.kernel.documents.rows import (
+    DeleteRow,
+    DeleteWhere,
+    InsertRow,
+    PutRow,
+    UpdateRow,
+    UpdateWhere,
+)
+from perdure.kernel.documents.step import StagedWrite
+from perdure.kernel.documents.tables import Table
+from perdure.kernel.documents.writes import (
+    ChangeDocument,
+    CopyDocument,
+    CreateDocument,
+    RetireDocument,
+)
+from perdure.kernel.ids import DocumentId
+from perdure.runtime.documents.conversations import ConversationStorage
+from perdure.runtime.documents.store import OpenStore
+from perdure.runtime.documents.tables import prepared
+
+ITEMS = Table(
+    "notes",
+    "items",
+    {"shelf": "str", "number": "int", "color": "str", "more": "json"},
+    ("shelf", "number"),
+    {"by_color": ("color",)},
+)
+COLORS = ("red", "green", "blue", "")
+NAMES = ("", "a/b", "ü", "\ud800", "\U0001f600")
+
+
+class Past:
+    """Makes commits to a store as a seed says, each of them one that the store takes or refuses."""
+
+    def __init__(self, store: OpenStore, seed: int) -> None:
+        self._store = store
+        self._draw = random.Random(seed)
+        self._living: dict[int, tuple[Address, History, int]] = {}
+        self._papers: list[int] = []
+        self._talk: ConversationStorage | None = None
+
+    async def begin(self) -> None:
+        """Declare what the commits need."""
+        await prepared(self._store, (ITEMS,))
+        self._talk = await ConversationStorage.open(self._store, "pi")
+        await self._talk.commit([c.conversation(1)])
+
+    async def end(self) -> None:
+        """Let go of what is in hand."""
+        assert self._talk is not None, "it has begun"
+        await self._talk.close()
+
+    async def go_on(self, commits: int) -> None:
+        """Make so many commits, less those that are refused."""
+        steps: tuple[Callable[[], Awaitable[Any]], ...] = (
+            self._rows,
+            self._rows_by_condition,
+            self._create,
+            self._create,
+            self._change,
+            self._change,
+            self._retire,
+            self._copy,
+            self._briefly,
+            self._talks,
+        )
+        for _ in range(commits):
+            with contextlib.suppress(AddressTaken, RowAbsent, RowExists):
+                await self._draw.choice(steps)()
+
+    async def _rows(self) -> None:
+        key = (self._draw.choice(NAMES), self._draw.randrange(4))
+        row = {
+            "shelf": key[0],
+            "number": key[1],
+            "color": self._draw.choice(COLORS),
+            "more": {"n": self._draw.random(), "text": self._draw.choice(NAMES)},
+        }
+        write: StagedWrite = self._draw.choice(
+            (
+                InsertRow(ITEMS, row),
+                PutRow(ITEMS, row),
+                UpdateRow(ITEMS, key, {"color": row["color"]}),
+                DeleteRow(ITEMS, key),
+            )
+        )
+        await self._store.commit([write])
+
+    async def _rows_by_condition(self) -> None:
+        where = {"color": self._draw.choice(COLORS)}
+        update = UpdateWhere(ITEMS, where, {"more": None, "color": self._draw.choice(COLORS)})
+        await self._store.commit([self._draw.choice((update, DeleteWhere(ITEMS, where)))])
+
+    async def _create(self) -> None:
+        address = Address("notes", "papers", self._draw.choice(NAMES), self._draw.choice(NAMES))
+        history = self._draw.choice(HISTORIES)
+        create = CreateDocument(address, history, base(1, {"text": "", "list": []}), meta={"a": 1})
+        reply = await self._store.commit([create])
+        self._living[reply.ids[0]] = (address, history, 1)
+
+    async def _change(self) -> None:
+        if not self._living:
+            return
+        id = self._draw.choice(sorted(self._living))
+        address, history, version = self._living[id]
+        if self._draw.random() < 0.3:
+            version += 1
+            content = base(version, {"text": "anew", "list": [version]})
+        else:
+            content = delta(version, [["a", ["text"], "x"], ["p", ["list"], 0, 0, [1.5]]])
+        self._living[id] = (address, history, version)
+        row = {"shelf": "changes", "number": id, "color": "red", "more": version}
+        await self._store.commit([ChangeDocument(DocumentId(id), content), PutRow(ITEMS, row)])
+
+    async def _retire(self) -> None:
+        if self._living:
+            id = self._draw.choice(sorted(self._living))
+            address, history, version = self._living.pop(id)
+            again = CreateDocument(address, history, base(version, {"text": "", "list": []}))
+            more = [again] if self._draw.random() < 0.5 else []
+            change = ChangeDocument(DocumentId(id), base(version, {"text": "last", "list": []}))
+            reply = await self._store.commit([*more, RetireDocument(DocumentId(id)), change])
+            for made in reply.ids:
+                self._living[made] = (address, history, version)
+
+    async def _copy(self) -> None:
+        rewindable = [id for id, (_, history, _) in self._living.items() if history == "rewindable"]
+        if rewindable:
+            id = self._draw.choice(rewindable)
+            address, history, version = self._living[id]
+            elsewhere = Address("notes", f"copy-{self._store.seq}", address.kind, address.key)
+            found = await self._store.load(DocumentId(id))
+            assert found is not None, "it lives"
+            meta = found.document.meta
+            copy = CopyDocument(elsewhere, history, DocumentId(id), meta=meta)
+            reply = await self._store.commit([copy])
+            self._living[reply.ids[0]] = (elsewhere, history, version)
+
+    async def _briefly(self) -> None:
+        """Create documents that end in the commit that makes them."""
+        id = DocumentId(self._store.mint())
+        address = Address("notes", "brief", "kind")
+        history = self._draw.choice(HISTORIES)
+        create = CreateDocument(address, history, base(1, None), id)
+        await self._store.commit([create, RetireDocument(id)])
+
+    async def _talks(self) -> None:
+        talk = self._talk
+        assert talk is not None, "it has begun"
+        record = c.rewindable(talk.mint(), kind=f"notes-{self._store.seq}")
+        writes = [
+            c.entry(talk.mint(), head={"n": 1}),
+            c.task(talk.mint()),
+            c.create(record, c.base({"n": 1})),
+        ]
+        await talk.commit(writes)
+        await talk.commit([c.change(record["id"], c.delta(["s", ["n"], 2]))])
+        if self._draw.random() < 0.5:
+            copied = {**record, "id": talk.mint(), "scope": c.scope_of(2)}
+            await talk.commit([c.copy(copied, record["id"])])
+            await talk.commit([c.retire(record["id"])])
