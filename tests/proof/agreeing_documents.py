@@ -26,7 +26,6 @@ from perdure.kernel.documents.rows import (
     UpdateRow,
     UpdateWhere,
 )
-from perdure.kernel.documents.sweep import SweepContents
 from perdure.kernel.documents.tables import Table
 from perdure.kernel.documents.writes import (
     ChangeDocument,
@@ -128,7 +127,3 @@ class Papers(Agreeing):
             DiscoverDocumentStores(STORAGE, None, 1 + number % 3),
         )
         self.three.ask_at_once(asked)
-
-    @rule(lot=few)
-    def sweep_a_store(self, lot: int) -> None:
-        self.ask(SweepContents(self.papers(lot)))
