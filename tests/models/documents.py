@@ -119,12 +119,7 @@ class DocumentsModel:
         ids = [wish.id for wish in batch if isinstance(wish, Create | Copy)]
         self.next_id = max([self.next_id, *(id + 1 for id in ids if id is not None)])
         step = _Step(copy.deepcopy(self))
-<<<<<<< HEAD
         self.next_id += ids.count(None)
-=======
-        # An id that was set aside for what is refused is given to nothing else.
-        self.next_id += sum(isinstance(wish, Create | Copy) and wish.id is None for wish in batch)
->>>>>>> main
         for wish in _in_order(batch):
             step.do(wish)
         step.settle_addresses()
