@@ -82,7 +82,6 @@ class ExportCheck:
         """What the last row is held to: its table, or what that is on its way to be."""
         self._moving: tuple[Table, str] | None = None
         """What the rows up to a sort key are already."""
-        """What rows of the last table may be, by version."""
         self._open: _Open | None = None
         self._lives: dict[str, list[tuple[int, int]]] = {}
         self._is_at_end = False

@@ -272,9 +272,7 @@ def _migrated(table: Table, row: Row, migrate: Migrate) -> dict[str, Any]:
     except Exception as error:
         raise MigrationFailed(expected=expected, found=repr(error)) from error
     if table.key_of(made) != row.row_key:
-        raise MigrationFailed(
-            expected=f"the key {shown(row.row_key)} to stay", found=shown(table.key_of(made))
-        )
+        raise MigrationFailed(expected=expected, found=f"one for {shown(table.key_of(made))}")
     return made
 
 
@@ -288,5 +286,6 @@ def _require_places(step: Step, stored: StoredTable, keys: Sequence[tuple[Part, 
     """Ask at once for all that the rows of a chunk may leave. Raises Missing."""
     table = declared_by(stored)
     rows = [step.read(row_key(step.store, stored.name, key)) for key in keys]
-    sorts = [sort for row in rows if row is not None for sort in table.index_sorts(row.value)]
+    found = [row for row in rows if row is not None and row.version == table.version]
+    sorts = [sort for row in found for sort in table.index_sorts(row.value)]
     step.require(*(index_key(step.store, sort) for sort in sorts))
