@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -25,7 +25,7 @@ from perdure.kernel.ids import DocumentStoreId, Instant, JobId, StorageId, check
 from perdure.kernel.view import Request
 from perdure.runtime.app import App
 from perdure.runtime.documents.jobs import dispatch
-from perdure.runtime.documents.jobs.dispatch import DueJob, FoundJobs, Tell
+from perdure.runtime.documents.jobs.dispatch import FoundJobs, Tell
 from perdure.runtime.documents.jobs.hand import JobCrew
 from perdure.runtime.documents.jobs.outcomes import result_of
 from perdure.runtime.documents.jobs.runner import JobDriven, run_job
@@ -35,10 +35,6 @@ T = TypeVar("T")
 
 READ_TRIES = 8
 """Times that something is asked for which meets a running commit."""
-
-
-async def nobody(_: Sequence[DueJob]) -> None:
-    """Tell nobody of what was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +167,7 @@ class Jobs:
         address = self.address(name, job)
         return await run_job(self.crew, self.ref(store), address, declaration, deadline=deadline)
 
-    async def look(self, *, go_on: Callable[[], bool], tell: Tell = nobody) -> FoundJobs:
+    async def look(self, *, go_on: Callable[[], bool], tell: Tell = dispatch.nobody) -> FoundJobs:
         """Find the jobs that are due, as :func:`dispatch.look` does."""
         means = self.crew.means
         return await dispatch.look(
