@@ -346,3 +346,11 @@ def check_alter(stored: StoredTable, table: Table) -> None:
         raise Invalid(
             expected=f"the key of {stored.name} to stay: {shown(was)}", found=shown(shall_be)
         )
+
+
+def tables_altered(prepared: int | None, found: int) -> TableMigrating:
+    """Return the refusal of a writer whose tables somebody has altered since."""
+    return TableMigrating(
+        expected=f"tables as they were prepared, at change {prepared}",
+        found=f"change {found}: open the store again",
+    )
