@@ -116,13 +116,6 @@ class StoreHead(Record):
     def key(self) -> Key[StoreHead]:
         return store_head_key(self.partition)
 
-    def body(self) -> bytes:
-        if any(getattr(self, name) != value for name, value in self.later.items()):
-            # By name: a class with slots is not the one that ``super`` would look for.
-            return Record.body(self)
-        # By hand, as pydantic would: every commit spells it.
-        return canonical({name: getattr(self, name) for name in _HEAD_FIELDS})
-
     def held_by(self, owner: str, now: Instant) -> HeldOwner | None:
         """Return who has ``owner`` in hand, if anybody has whose lease still runs."""
         return next((each for each in self.held if each.owner == owner and now < each.until), None)
@@ -363,8 +356,6 @@ class Logged(Record):
         except (KeyError, TypeError) as error:
             raise Corrupt(expected=f"a commit at {partition} {sort}", found=str(error)) from error
 
-
-_HEAD_FIELDS: Final = ("lineage", "seq", "digest", "next_id", "epoch", "schema")
 
 _DOCUMENT_FIELDS: Final[dict[str, tuple[type, ...]]] = {
     "id": (int,),
