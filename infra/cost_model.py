@@ -45,9 +45,9 @@ KEY: Final = 1.00
 KEY_REQUEST: Final = 3.00
 """A month; a million. Source: aws.amazon.com/kms/pricing."""
 
-QUEUES: Final = 2
+QUEUES: Final = 3
 SQS_POLLS_MONTH: Final = QUEUES * 5 * MINUTES * 3
-"""Requests of Lambda to the empty queues of worlds and of sessions: five pollers of each that wait
+"""Requests of Lambda to the empty queues of worlds, sessions and jobs: five pollers of each that wait
 20 seconds. Source: Lambda, using SQS as a source: five pollers at first, long polling."""
 
 MEMORY_MB: Final[Mapping[str, int]] = {
@@ -57,6 +57,7 @@ MEMORY_MB: Final[Mapping[str, int]] = {
     "tick": 1769,
     "land": 1769,
     "sessions": 1769,
+    "jobs": 1769,
 }
 ASSUMED_MS: Final[Mapping[str, int]] = {
     "api": 40,
@@ -65,6 +66,7 @@ ASSUMED_MS: Final[Mapping[str, int]] = {
     "tick": 250,
     "land": 2_000,
     "sessions": 200,
+    "jobs": 200,
 }
 ASSUMED_LOG_BYTES: Final = 1_500
 """Lines and metrics of one invocation, and the access log's line."""

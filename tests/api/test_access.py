@@ -51,6 +51,10 @@ PERMISSIONS = {
     "steer_run": "player operator admin",
     "cancel_run": "player operator admin",
     "retract_send": "player operator admin",
+    "start_job": "player operator admin",
+    "abort_job": "player operator admin",
+    "list_jobs": "viewer player operator admin",
+    "get_job": "viewer player operator admin",
     "add_components": "operator admin",
     "remove_components": "operator admin",
     "cancel_all_commands": "operator admin",
@@ -71,6 +75,8 @@ PERMISSIONS = {
     "verify_world": "operator admin",
     "land": "operator admin",
     "trim": "operator admin",
+    "export_store": "operator admin",
+    "migrate_storage": "admin",
     "create_world": "admin",
     "create_store": "admin",
     "resume_world": "admin",
@@ -146,7 +152,7 @@ def test_table_is_complete():
 
 
 @pytest.mark.parametrize(
-    "each", [*faces.API, *faces.LAKE, *faces.SESSIONS], ids=lambda each: each.operation
+    "each", [*faces.API, *faces.LAKE, *faces.SESSIONS, *faces.JOBS], ids=lambda each: each.operation
 )
 @pytest.mark.parametrize("role", ROLES)
 def test_every_route_asks_its_operation_of_the_role(door, each, role):
@@ -334,7 +340,9 @@ def test_route_of_an_operation_that_no_table_knows_cannot_be_declared():
 
 
 def test_two_routes_of_one_face_never_answer_the_same():
-    asked = [(each.method, each.path) for each in (*faces.API, *faces.LAKE, *faces.SESSIONS)]
+    asked = [
+        (each.method, each.path) for each in (*faces.API, *faces.LAKE, *faces.SESSIONS, *faces.JOBS)
+    ]
 
     assert sorted(asked) == sorted(set(asked))
 

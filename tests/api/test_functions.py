@@ -224,6 +224,7 @@ def test_schedule_ticks_nobody_and_lands_nothing_when_nothing_is_due(functions):
         "stalled": 0,
         "done": True,
         "sessions": 0,
+        "jobs": 0,
     }
     assert functions.queue.sent == []
     assert functions.scheduled("land") == {

@@ -271,6 +271,7 @@ class Finds:
     found: Found
     queue: PaperQueue = field(default_factory=PaperQueue)
     sessions_queue: None = None
+    jobs_queue: None = None
 
     async def look(self, *, ms, tell):
         for due in self.found.due:
@@ -298,6 +299,7 @@ def test_dispatch_sends_a_message_for_each_world_that_is_due_and_a_duplicate_sen
         "stalled": 1,
         "done": True,
         "sessions": 0,
+        "jobs": 0,
     }
     sandbox.close()
 

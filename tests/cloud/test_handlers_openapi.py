@@ -18,7 +18,7 @@ from perdure.kernel.errors import PerdureError
 
 pytestmark = pytest.mark.cloud
 
-ROUTES = (*faces.API, *faces.LAKE, *faces.SESSIONS)
+ROUTES = (*faces.API, *faces.LAKE, *faces.SESSIONS, *faces.JOBS)
 
 KEYED = ("IDEMPOTENCY_KEY", "keyed(")
 """How the code of a route reads the header."""
@@ -199,6 +199,17 @@ def talks(call, talk):
     call("GET", f"{talk}/events")
 
 
+def chores(call, jobs):
+    call("POST", "/v1/stores", {"store_id": "boats"})
+    row = {"name": "row", "args": {"strokes": 1}}
+    call("POST", jobs, row, idempotency_key="a")
+    call("POST", jobs, {**row, "args": {}})
+    call("GET", jobs, query="phase=pending")
+    call("GET", f"{jobs}/row/a")
+    call("GET", f"{jobs}/row/never")
+    call("POST", f"{jobs}/row/a/abort", {})
+
+
 def papers(call, notes):
     note = {"owner": "notes", "namespace": "desk", "kind": "note", "value": {"said": "hello"}}
     create = {"write": "document.create", **note}
@@ -215,6 +226,8 @@ def papers(call, notes):
     call("GET", f"{notes}/documents/2")
     call("GET", f"{notes}/documents/2", query="at=1")
     call("GET", f"{notes}/lookup", query="owner=notes&namespace=desk&kind=note")
+    call("GET", f"{notes}/follow", query="owner=notes&namespace=desk&kind=note")
+    call("GET", f"{notes}/follow", query="owner=notes&namespace=desk&kind=note&after=x")
     call("GET", f"{notes}/tables/notes:tags/rows")
     call("GET", f"{notes}/tables/notes:tags/row", query='key=["new"]')
     call("POST", f"{notes}/commits", {"writes": [{"write": "document.retire", "id": 2}]})
@@ -231,7 +244,7 @@ def test_replies_are_what_the_document_says(described, in_lambda, tmp_path, caps
 
     def ask(method, path, body, **options):
         of = {"api": faces.API, "query": faces.QUERY, "tick": faces.TICK, "land": faces.LAND}
-        of["sessions"] = faces.SESSIONS
+        of |= {"sessions": faces.SESSIONS, "jobs": faces.JOBS}
         (name,) = [each for each, routes in of.items() if faces.is_of(routes, method, path)]
         return Caller(functions.module(name).sandbox, Context(remaining_ms=29_000))(
             method, path, body, **options
@@ -245,6 +258,10 @@ def test_replies_are_what_the_document_says(described, in_lambda, tmp_path, caps
     in_lambda.setenv("PERDURE_APP", "tests.support.talking:app")
     functions = Functions()
     talks(call, "/v1/sessions/t")
+    functions.close()
+    in_lambda.setenv("PERDURE_APP", "tests.support.chores:app")
+    functions = Functions()
+    chores(call, "/v1/stores/boats/jobs")
     functions.close()
 
     untried = {named(route) for route in ROUTES} - {route for route, _ in call.seen}

@@ -39,6 +39,9 @@ TOLD = {
     "runs_ended",
     "sessions_due",
     "sessions_failed",
+    "jobs_ended",
+    "jobs_due",
+    "jobs_failed",
 }
 """The metrics of the functions that are looked at."""
 
@@ -47,6 +50,7 @@ ALARMED = [
     ("worlds_failed", [("service", "dispatch")]),
     ("worlds_failed", [("service", "land")]),
     ("sessions_failed", [("service", "dispatch")]),
+    ("jobs_failed", [("service", "dispatch")]),
     ("oldest_due_ms", [("service", "dispatch")]),
     ("commands_dead", [("service", "tick")]),
     ("consumer_lag", [("consumer", "landing")]),
@@ -104,6 +108,7 @@ def test_a_function_that_comes_near_its_time_is_told_of_before_it_is_cut_off():
         ("perdure", "worlds_stalled"),
         ("perdure", "worlds_failed"),
         ("perdure", "sessions_failed"),
+        ("perdure", "jobs_failed"),
         ("perdure", "oldest_due_ms"),
         ("perdure", "commands_dead"),
     ],
@@ -154,8 +159,8 @@ def test_an_alarm_on_what_a_landing_tells_at_its_end_is_raised_by_the_longest_on
 @pytest.mark.parametrize(
     ("metric", "queues"),
     [
-        ("ApproximateNumberOfMessagesVisible", {"TicksDead", "SessionsDead"}),
-        ("ApproximateAgeOfOldestMessage", {"Ticks", "Sessions"}),
+        ("ApproximateNumberOfMessagesVisible", {"TicksDead", "SessionsDead", "JobsDead"}),
+        ("ApproximateAgeOfOldestMessage", {"Ticks", "Sessions", "Jobs"}),
     ],
 )
 def test_messages_that_wait_and_dead_letters_are_watched_where_they_lie(metric, queues):

@@ -59,7 +59,7 @@ def folder_of(directory: Path, function: str) -> Path:
 def test_a_function_with_arrow_is_within_what_lambda_takes(built):
     directory, _ = built
 
-    for name in ("query", "tick", "land", "sessions"):
+    for name in ("query", "tick", "land", "sessions", "jobs"):
         assert 100 * 2**20 < bytes_of(folder_of(directory, name)) < UNZIPPED_BYTES_MAX
 
 

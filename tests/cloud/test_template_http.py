@@ -23,6 +23,7 @@ FACES = {
     "Tick": faces.TICK,
     "Land": faces.LAND,
     "Sessions": faces.SESSIONS,
+    "Jobs": faces.JOBS,
 }
 ROUTES = {
     f"{route.method} {route.path.replace('<', '{').replace('>', '}')}": function

@@ -56,6 +56,7 @@ PERMISSIONS = {
         "WorldsAndHints",
         "TicksSend",
         "SessionsSend",
+        "JobsSend",
         "KeyForReading",
         "KeyForWriting",
     },
@@ -88,6 +89,16 @@ PERMISSIONS = {
         "SessionsObjects",
         "SessionsSend",
         "SessionsReceive",
+        "KeyForReading",
+        "KeyForWriting",
+    },
+    "JobsRole": {
+        "AuthorityRead",
+        "AuthorityCommit",
+        "ManifestsOfOthers",
+        "SessionsOfOthers",
+        "LakeRead",
+        "LakeLand",
         "KeyForReading",
         "KeyForWriting",
     },
@@ -195,6 +206,17 @@ CALLS = {
     | DECRYPTS
     | ENCRYPTS
     | TELLS,
+    "jobs": READS
+    | COMMITS
+    | OBJECTS
+    | {"s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"}
+    | TABLES
+    | {"glue:CreateDatabase", "glue:CreateTable", "glue:UpdateTable"}
+    | {"sqs:SendMessage", "sqs:ChangeMessageVisibility"}
+    | SOURCE
+    | DECRYPTS
+    | ENCRYPTS
+    | TELLS,
     "sessions": READS
     | COMMITS
     | OBJECTS
@@ -217,6 +239,11 @@ PLACES = {
         "s3:PutObject": {"segment", "checkpoint", "authority.json"},
     },
     "land": {
+        "s3:GetObject": {"segment", "checkpoint", "archive", "warehouse", "authority.json"},
+        "s3:PutObject": {"archive", "warehouse", "authority.json"},
+        "s3:DeleteObject": {"segment", "checkpoint", "archive", "warehouse"},
+    },
+    "jobs": {
         "s3:GetObject": {"segment", "checkpoint", "archive", "warehouse", "authority.json"},
         "s3:PutObject": {"archive", "warehouse", "authority.json"},
         "s3:DeleteObject": {"segment", "checkpoint", "archive", "warehouse"},
@@ -309,7 +336,7 @@ def test_a_manifest_is_written_inside_of_a_transaction_only(function):
     assert put(tick, REF.partition, enclosed=False)
 
 
-@pytest.mark.parametrize("function", ["api", "dispatch", "land"])
+@pytest.mark.parametrize("function", ["api", "dispatch", "land", "jobs"])
 def test_no_function_that_ticks_no_world_writes_manifests(function):
     role = Role(ROLES[function])
 

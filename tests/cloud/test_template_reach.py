@@ -22,6 +22,7 @@ DECRYPTS_OF = {
     "tick": {"dynamodb", "s3", "sqs"},
     "land": {"dynamodb", "s3"},
     "sessions": {"dynamodb", "s3", "sqs"},
+    "jobs": {"dynamodb", "s3", "sqs"},
 }
 """Whose data each function reads; who sends to a queue decrypts, too. Source: SQS, key management."""
 
@@ -31,6 +32,7 @@ ENCRYPTS_IN = {
     "tick": {"dynamodb", "s3", "sqs"},
     "land": {"dynamodb", "s3"},
     "sessions": {"dynamodb", "s3", "sqs"},
+    "jobs": {"dynamodb", "s3", "sqs"},
 }
 """Where each function writes data."""
 
@@ -46,12 +48,12 @@ USES = [
 GLUE = "arn:AWS::Partition:glue:AWS::Region:AWS::AccountId"
 OURS = {f"{GLUE}:catalog", f"{GLUE}:database/Tables", f"{GLUE}:table/Tables/*"}
 GLUE_ACTIONS = {
-    "glue:GetDatabase": {"query", "tick", "land", "sessions"},
-    "glue:GetTable": {"query", "tick", "land", "sessions"},
-    "glue:GetTables": {"query", "tick", "land", "sessions"},
-    "glue:CreateDatabase": {"land"},
-    "glue:CreateTable": {"land"},
-    "glue:UpdateTable": {"land"},
+    "glue:GetDatabase": {"query", "tick", "land", "sessions", "jobs"},
+    "glue:GetTable": {"query", "tick", "land", "sessions", "jobs"},
+    "glue:GetTables": {"query", "tick", "land", "sessions", "jobs"},
+    "glue:CreateDatabase": {"land", "jobs"},
+    "glue:CreateTable": {"land", "jobs"},
+    "glue:UpdateTable": {"land", "jobs"},
 }
 """Who asks Glue for what; a request is checked against catalog, database and table, all of them."""
 
@@ -85,6 +87,7 @@ IN_A_TABLE_BUCKET = {
     "tick": READS,
     "land": READS | LANDS,
     "sessions": READS,
+    "jobs": READS | LANDS,
 }
 
 

@@ -42,7 +42,11 @@ TOLD = {
 TOLD_BESIDES = {
     "api": {},
     "query": {},
-    "dispatch": {"PERDURE_TICKS": {"Ref": "Ticks"}, "PERDURE_SESSIONS": {"Ref": "Sessions"}},
+    "dispatch": {
+        "PERDURE_TICKS": {"Ref": "Ticks"},
+        "PERDURE_SESSIONS": {"Ref": "Sessions"},
+        "PERDURE_JOBS": {"Ref": "Jobs"},
+    },
     "tick": {"PERDURE_TICKS": {"Ref": "Ticks"}},
     "land": {"PERDURE_TRIM": {"Ref": "TrimAfter"}},
     "sessions": {
@@ -50,6 +54,7 @@ TOLD_BESIDES = {
         "PERDURE_OPENAI_URL": {"Ref": "ModelUrl"},
         "PERDURE_OPENAI_KEY": {"Ref": "ModelKeyArn"},
     },
+    "jobs": {"PERDURE_JOBS": {"Ref": "Jobs"}},
 }
 """What one of them is told besides."""
 
@@ -258,7 +263,7 @@ def test_a_paused_deployment_does_nothing_by_itself_and_lets_nobody_in():
         by_themselves = [each for one in every for each in (*one.schedules, *one.sources)]
         return len(by_themselves), deployment.throttle
 
-    assert at_work(running) == (4, Throttle(burst=200, rate=100))
+    assert at_work(running) == (5, Throttle(burst=200, rate=100))
     assert at_work(paused) == (0, Throttle(burst=0, rate=0))
     assert template()["Parameters"]["Paused"]["Default"] == "false"
 

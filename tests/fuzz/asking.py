@@ -26,7 +26,7 @@ from perdure.api.openapi import document
 from perdure.api.routing import Route
 from perdure.kernel import limits
 
-ROUTES: tuple[Route[Any], ...] = (*faces.API, *faces.LAKE, *faces.SESSIONS)
+ROUTES: tuple[Route[Any], ...] = (*faces.API, *faces.LAKE, *faces.SESSIONS, *faces.JOBS)
 NAMES = [each.run.__name__ for each in ROUTES]
 
 CHECKS = [

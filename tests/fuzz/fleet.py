@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow.compute as pc
+from pydantic import BaseModel, ConfigDict
 
 from perdure import Agent, App, Component, Toolbox, tool
 from perdure.runtime.session.model_scripted import calling
@@ -38,6 +39,23 @@ def chart():
 @app.hook("OnSpawn")
 def look_out(happened):
     """Look, and say nothing."""
+
+
+class Sounded(BaseModel):
+    fathoms: float = 0.0
+
+
+class Sounding(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    depth: int
+    note: str | None = None
+
+
+@app.job("sound", owner="fleet", args=Sounding, result=Sounding, state=Sounded)
+async def sound(run):
+    """Say how deep it is."""
+    return run.args
 
 
 @tool(needs_approval=True)

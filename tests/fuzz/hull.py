@@ -234,6 +234,8 @@ def papers(done: Callable[..., None]) -> None:
     done("POST", "/v1/stores", {"store_id": "notes"})
     done("PUT", f"{notes}/tables/notes:tags", tags)
     done("POST", f"{notes}/commits", {"writes": [first, *writes]})
+    sound = {"name": "sound", "args": {"depth": 3}, "job_id": "first"}
+    done("POST", f"{notes}/jobs", sound)
 
 
 async def asked_for_a_word(root: Path) -> str:

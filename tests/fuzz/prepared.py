@@ -161,7 +161,15 @@ GOOD |= {
     ),
     "read_document": Good({**STORE, "document": "2"}, query={"at": "2"}),
     "lookup_document": Good(STORE, query={**NOTE, "key": "first", "at": "2"}),
+    "follow_document": Good(STORE, query={**NOTE, "key": "first"}),
     "read_store_log": Good(STORE, query={"after": "1", "limit": "1"}),
+    "start_job": Good(
+        STORE,
+        body={"name": "sound", "args": {"depth": 3}, "job_id": "new", "key": "reef", "due_at": 1},
+    ),
+    "list_jobs": Good(STORE, query={"name": "sound", "phase": "pending", "limit": "1"}),
+    "describe_job": Good({**STORE, "name": "sound", "job": "first"}),
+    "abort_job": Good({**STORE, "name": "sound", "job": "first"}, body={"reason": "shallow"}),
 }
 
 POOLS: dict[str, tuple[str, ...]] = {
@@ -172,7 +180,8 @@ POOLS: dict[str, tuple[str, ...]] = {
     "document": ("2", "4", "99", "never"),
     "send": ("first", "second", "never"),
     "call": ("never",),
+    "job": ("first", "new", "never"),
     "command": ("first.0", "later.1", "mine", "never"),
-    "name": ("drift", "look_out", "chart", "hook", "audit", "never"),
+    "name": ("drift", "look_out", "chart", "hook", "audit", "sound", "never"),
 }
 """What a parameter of a path may be, so that a request gets past the door."""

@@ -14,7 +14,7 @@ from tests.support.documents import LINEAGE, REF
 from perdure.kernel.documents.commit import DocumentsRequest
 from perdure.kernel.documents.content import base
 from perdure.kernel.documents.create import CreateDocumentStore
-from perdure.kernel.documents.jobs.abort import AbortJob
+from perdure.kernel.documents.jobs.abort import AbortJob, RetryJob
 from perdure.kernel.documents.jobs.describe import DescribeJob, JobInfo
 from perdure.kernel.documents.jobs.finish import EndJob, FailFinish
 from perdure.kernel.documents.jobs.records import (
@@ -60,6 +60,18 @@ class Look(DocumentsRequest):
 
     def decide(self, view: View, now: Instant) -> Decision[Any]:
         return Decision(self.look(view))
+
+
+def state_seen(job: JobAddress) -> Callable[[View], Any]:
+    """Return what looks up what the state of a job says, None without one."""
+    store = REF.partition
+
+    def look(view: View) -> Any:
+        document = find_document(view, store, job.state)
+        loaded = None if document is None else load_document(view, store, document.id)
+        return None if loaded is None else loaded.value
+
+    return look
 
 
 @dataclass
@@ -149,6 +161,9 @@ class JobStore:
     def abort(self, reason: str = "enough") -> Any:
         return self.ask(AbortJob(REF, self.job, self.token(), reason=reason).checked())
 
+    def retry(self) -> JobInfo:
+        return self.ask(RetryJob(REF, self.job, self.token()))
+
     def told(self) -> JobInfo:
         return self.ask(DescribeJob(REF, self.job))
 
@@ -173,14 +188,7 @@ class JobStore:
 
     def state(self) -> Any:
         """Return what the state of the job says, None without one."""
-        store, address = REF.partition, self.job.state
-
-        def look(view: View) -> Any:
-            document = find_document(view, store, address)
-            loaded = None if document is None else load_document(view, store, document.id)
-            return None if loaded is None else loaded.value
-
-        return self.looked(look)
+        return self.looked(state_seen(self.job))
 
     def note(self) -> Any:
         """Return the document that a finish is to write, None if it did not."""

@@ -20,6 +20,7 @@ COST: Final[Mapping[str, int]] = {
     "fork_world": 100,
     "create_world": 50,
     "create_session": 10,
+    "start_job": 10,
     "commit_to_store": 10,
     "send_to_session": 10,
     "steer_run": 10,

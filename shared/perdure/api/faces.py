@@ -16,6 +16,7 @@ from perdure.api import (
     routes_events,
     routes_fork,
     routes_history,
+    routes_jobs,
     routes_land,
     routes_lifecycle,
     routes_sessions,
@@ -56,6 +57,9 @@ LAKE: Final[tuple[Route[Any], ...]] = (*QUERY, *TICK, *LAND)
 
 SESSIONS: Final[tuple[Route[Any], ...]] = (*routes_sessions.ROUTES, *routes_events.ROUTES)
 """Everything that needs the agents of an application."""
+
+JOBS: Final[tuple[Route[Any], ...]] = routes_jobs.ROUTES
+"""Everything that needs the jobs of an application."""
 
 
 def is_of(routes: tuple[Route[Any], ...], method: str, path: str) -> bool:

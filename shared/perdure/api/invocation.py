@@ -47,6 +47,8 @@ class Invocation:
     """The same of a send to a session."""
     commit_id: str | None = None
     """The same of a commit to a document store."""
+    job_id: str | None = None
+    """The same of the start of a job."""
     measures: Measures = field(default_factory=Measures)
 
     def facts(self) -> dict[str, Any]:

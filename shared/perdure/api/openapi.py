@@ -22,7 +22,7 @@ from perdure.api.invocation import CORRELATION
 from perdure.api.problems import CONTENT_TYPE, Problem, codes_of
 from perdure.api.routing import Route
 
-ROUTES: tuple[Route[Any], ...] = (*faces.API, *faces.LAKE, *faces.SESSIONS)
+ROUTES: tuple[Route[Any], ...] = (*faces.API, *faces.LAKE, *faces.SESSIONS, *faces.JOBS)
 
 TOKEN: Final = "token"  # noqa: S105  # the name of the scheme
 

@@ -44,8 +44,8 @@ LEAST_ROLE: Final[Mapping[str, Role]] = {
     "steer_run": "player",
     "cancel_run": "player",
     "retract_send": "player",
-    "start_job": "operator",
-    "abort_job": "operator",
+    "start_job": "player",
+    "abort_job": "player",
     "add_components": "operator",
     "remove_components": "operator",
     "cancel_all_commands": "operator",
@@ -66,8 +66,10 @@ LEAST_ROLE: Final[Mapping[str, Role]] = {
     "verify_world": "operator",
     "land": "operator",
     "trim": "operator",
+    "export_store": "operator",
     "create_world": "admin",
     "create_store": "admin",
     "resume_world": "admin",
+    "migrate_storage": "admin",
 }
 """The least role that may ask for each. No name is looked up in any other way than exactly."""

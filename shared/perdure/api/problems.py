@@ -21,6 +21,9 @@ RETRY_AFTER_SECONDS: Final = 1
 SAID_CHARACTERS_MAX: Final = 2_000
 """Characters of each half of what is said: whoever sends megabytes is not sent them back."""
 
+DRAWN: Final = ("batch_id", "send_id", "commit_id", "job_id")
+"""Ids that the server draws for who gives none; an unknown outcome tells them."""
+
 INTERNAL: Final = "internal"
 """Code of an error that nobody foresaw."""
 
@@ -100,7 +103,7 @@ def problem(
 
     ``is_own`` is for a fault of the function's settings, whatever its kind. ``is_inside`` lets
     the answer say what a store said: to somebody in this process, or if nothing was asked of one.
-    When the outcome of a batch, a send or a commit is not known, its id comes along, so that the
+    When the outcome of a batch, a send, a commit or a start is not known, its id comes along, so that the
     caller can ask again without doing it twice.
     """
     status = HTTPStatus.INTERNAL_SERVER_ERROR if is_own else status_of(error)
@@ -112,7 +115,7 @@ def problem(
         "found": found,
     }
     if isinstance(error, errors.Unavailable):
-        drawn = {name: getattr(error, name) for name in ("batch_id", "send_id", "commit_id")}
+        drawn = {name: getattr(error, name) for name in DRAWN}
         members |= {name: id for name, id in drawn.items() if id is not None}
     headers = {}
     if isinstance(error, errors.Unauthenticated):

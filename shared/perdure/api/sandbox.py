@@ -288,5 +288,5 @@ def _late(seen: Invocation) -> PerdureError:
     kind = OutcomeUnknown if seen.may_change else StoreUnavailable
     error = kind(expected="an answer before the function's time is over", found="none yet")
     error.batch_id, error.send_id = seen.batch_id, seen.send_id
-    error.commit_id = seen.commit_id
+    error.commit_id, error.job_id = seen.commit_id, seen.job_id
     return error

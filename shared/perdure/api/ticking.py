@@ -27,6 +27,7 @@ from perdure.kernel.errors import (
 from perdure.runtime.dispatch import Due, Found
 from perdure.runtime.documents.jobs.dispatch import FoundJobs
 from perdure.runtime.documents.jobs.dispatch import Tell as TellJobs
+from perdure.runtime.hints import Looked
 from perdure.runtime.session.dispatch import FoundSessions
 from perdure.runtime.session.dispatch import Tell as TellSessions
 
@@ -121,13 +122,13 @@ async def dispatch_due(ports: DispatchPorts, remaining_ms: int) -> dict[str, Any
 
     async def sessions(ms: int) -> FoundSessions:
         if ports.sessions_queue is None:
-            return FoundSessions(())
+            return Looked(())
         send = sender(ports.sessions_queue, message_of_session)
         return await ports.look_at_sessions(ms=ms, tell=send)
 
     async def jobs(ms: int) -> FoundJobs:
         if ports.jobs_queue is None:
-            return FoundJobs(())
+            return Looked(())
         return await ports.look_at_jobs(ms=ms, tell=sender(ports.jobs_queue, message_of_job))
 
     ms = remaining_ms - min(LAST_PAGE_MS, remaining_ms // 2)

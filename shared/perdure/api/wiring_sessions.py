@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import importlib
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Final
 
 from perdure.api import faces, wiring_models, wiring_objects, wiring_queue
 from perdure.api.deadlines import MARGIN_MS
+from perdure.api.opened import once
 from perdure.api.queue import Queue, due_session_of, message_of_session
 from perdure.api.sandbox import Sandbox
 from perdure.api.settings import SESSIONS, Settings, settings
@@ -69,19 +70,6 @@ async def _lakeside(
     opened: Lakeside = await stack.enter_async_context(
         importlib.import_module(LAKE).lakeside(chosen, authority, app, lease_ms=lease_ms)
     )
-    return opened
-
-
-def once(opening: Callable[[], Coroutine[Any, Any, Lakeside]]) -> Callable[[], Awaitable[Lakeside]]:
-    """Open when first asked, and give the same from then on; one that failed is tried again."""
-    task: asyncio.Task[Lakeside] | None = None
-
-    async def opened() -> Lakeside:
-        nonlocal task
-        if task is None or (task.done() and (task.cancelled() or task.exception())):
-            task = asyncio.ensure_future(opening())
-        return await asyncio.shield(task)
-
     return opened
 
 

@@ -94,6 +94,14 @@ def session_path(session: str, *more: str) -> str:
     return _path("sessions", checked_id(session, what="a session id"), *more)
 
 
+def jobs_path(store: str, *one: str) -> str:
+    """Return the path of the jobs of a document store, or of one of them by name and id.
+
+    Raises InvalidId.
+    """
+    return _path("stores", checked_id(store, what="a document store's id"), "jobs", *one)
+
+
 def store_path(store: str, *more: str) -> str:
     """Return the path of a document store, or of something in it. Raises InvalidId."""
     return _path("stores", checked_id(store, what="a document store's id"), *more)

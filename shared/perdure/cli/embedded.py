@@ -58,6 +58,7 @@ class Embedded:
         self._thin: Sandbox[Any] | None = None
         self._lake: Sandbox[Any] | None = None
         self._talks: Sandbox[Any] | None = None
+        self._jobs: Sandbox[Any] | None = None
 
     def ask(
         self,
@@ -105,14 +106,22 @@ class Embedded:
 
         return self._talking_side().work(work).state
 
+    def work_off(self, seconds: float) -> list[dict[str, Any]]:
+        """Go on with every job that is due in this process, and return how each was left."""
+        work = partial(loaded("perdure.api.working:worked_off"), ms=round(seconds * 1_000))
+        found: list[dict[str, Any]] = self._working_side().work(work)
+        return found
+
     def close(self) -> None:
-        for sandbox in (self._thin, self._lake, self._talks):
+        for sandbox in (self._thin, self._lake, self._talks, self._jobs):
             if sandbox is not None:
                 sandbox.close()
 
     def _side_of(self, method: str, path: str) -> Sandbox[Any]:
         if faces.is_of(faces.SESSIONS, method, path):
             return self._talking_side()
+        if faces.is_of(faces.JOBS, method, path):
+            return self._working_side()
         needs_arrow = faces.is_of(faces.LAKE, method, path)
         return self._lake_side() if needs_arrow else self._thin_side()
 
@@ -121,6 +130,12 @@ class Embedded:
             # By name: only who talks needs agents, their tools and their models.
             self._talks = loaded("perdure.api.wiring_sessions:everything")(self._settings)
         return self._talks
+
+    def _working_side(self) -> Sandbox[Any]:
+        if self._jobs is None:
+            # By name: only who starts jobs needs those of the application.
+            self._jobs = loaded("perdure.api.wiring_jobs:everything")(self._settings)
+        return self._jobs
 
     def _thin_side(self) -> Sandbox[Any]:
         if self._thin is None:

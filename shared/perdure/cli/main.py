@@ -44,6 +44,7 @@ COMMANDS: Final = {
     "history": ("perdure.cli.consumers:history", "Read what happened in a world."),
     "consumers": ("perdure.cli.consumers:consumers", "See who reads a world's log."),
     "session": ("perdure.cli.sessions:session", "Talk with the agents of an application."),
+    "jobs": ("perdure.cli.jobs:jobs", "Start, see and end the jobs of a document store."),
     "stores": ("perdure.cli.stores:stores", "Keep documents and rows in document stores."),
     "verify": ("perdure.cli.verify:verify", "Verify the whole record of a world."),
     "doctor": ("perdure.cli.doctor:doctor", "Check an installation, and say what to do."),

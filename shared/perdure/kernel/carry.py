@@ -24,7 +24,7 @@ _LANDINGS: Final = {"a", "l"}
 """Partitions whose head orders landings: of events, and of rows."""
 
 _OF_THE_PLACE: Final = {"authority", "floor"}
-_KEPT_BACK: Final = ("world/", "name/", "migration/")
+_KEPT_BACK: Final = ("world/", "name/", "migration/", "documents/")
 """Records of a catalog that appear last, when their worlds do, or never."""
 
 

@@ -142,13 +142,14 @@ class Refused(PerdureError):
 class Unavailable(PerdureError):
     """It was not decided, or not done; asking again may help.
 
-    ``batch_id``, ``send_id`` or ``commit_id`` is what to ask again with, when the server had
-    chosen it.
+    ``batch_id``, ``send_id``, ``commit_id`` or ``job_id`` is what to ask again with, when the
+    server had chosen it.
     """
 
     batch_id: str | None = None
     send_id: str | None = None
     commit_id: str | None = None
+    job_id: str | None = None
 
 
 class Invalid(Refused): ...

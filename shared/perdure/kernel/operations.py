@@ -14,6 +14,7 @@ from perdure.kernel.shown import path_shown, shown
 
 DIRECT_ONLY: Final = frozenset(
     {
+        "abort_job",
         "acknowledge_consumer",
         "add_hook",
         "add_processor",
@@ -31,9 +32,11 @@ DIRECT_ONLY: Final = frozenset(
         "discover_sessions",
         "discover_stores",
         "discover_worlds",
+        "export_store",
         "fork_world",
         "get_audit_history",
         "get_command",
+        "get_job",
         "get_session",
         "get_store",
         "get_world_info",
@@ -41,8 +44,10 @@ DIRECT_ONLY: Final = frozenset(
         "list_commands",
         "list_consumers",
         "list_hooks",
+        "list_jobs",
         "list_processors",
         "list_resources",
+        "migrate_storage",
         "query",
         "query_components",
         "read_documents",
@@ -61,6 +66,7 @@ DIRECT_ONLY: Final = frozenset(
         "send_to_session",
         "set_consumer",
         "spawn_reserved",
+        "start_job",
         "steer_run",
         "submit_commands",
         "tell_health",

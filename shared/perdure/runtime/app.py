@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, Unpack, get_args
 
 from perdure.kernel.component import Component, ComponentType, Registry
+from perdure.kernel.documents.errors import UnknownJob
 from perdure.kernel.errors import NotFound, UnknownAgent
 from perdure.kernel.ids import checked_id
 from perdure.kernel.shown import shown
+from perdure.runtime.documents.jobs.declaration import Function, Job, JobOptions, declared
 from perdure.runtime.resources import Factory, Pool
 from perdure.runtime.session.agent import checked_agent
 
@@ -73,6 +75,7 @@ class App:
         self._hooks: dict[str, Hook] = {}
         self.resources = Pool()
         self._agents: dict[str, Agent] = {}
+        self._jobs: dict[str, Job] = {}
         self._prefixes: dict[str, str] = {}
 
     def component(self, model: _ComponentT) -> _ComponentT:
@@ -160,8 +163,42 @@ class App:
             )
         return found
 
+    def job(
+        self, name: str, *, owner: str, args: Any, result: Any, **options: Unpack[JobOptions]
+    ) -> Callable[[Function], Job]:
+        """Register an async function as a job of an owner's: a decorator that returns the job.
+
+        ``args``, ``result`` and ``state`` are shapes of JSON, best said as pydantic models.
+        """
+
+        def register(function: Function) -> Job:
+            job = declared(name, function, owner=owner, args=args, result=result, options=options)
+            if name in self._jobs:
+                raise ValueError(f"Expected one job named {name!r}; found two.")
+            self._jobs[name] = job
+            return job
+
+        return register
+
+    def job_named(self, name: str) -> Job:
+        """Return a job; those of included modules are known after :meth:`load`.
+
+        Raises: UnknownJob.
+        """
+        found = self._jobs.get(name)
+        if found is None:
+            raise UnknownJob(
+                expected=f"one of the jobs {', '.join(sorted(self._jobs)) or '(none)'}",
+                found=shown(name),
+            )
+        return found
+
+    def job_owners(self) -> tuple[str, ...]:
+        """Return whose jobs it declares."""
+        return tuple(sorted({job.owner for job in self._jobs.values()}))
+
     def include(self, *modules: str) -> None:
-        """Name modules that register processors and agents on import; :meth:`load` imports them."""
+        """Name modules that register processors, agents and jobs on import; :meth:`load` imports them."""
         self._modules.extend(modules)
 
     def load(self) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from perdure.kernel.carry import Carrier, Raw, ReadRaw, RecordsDigest, is_kept_back
+from perdure.kernel.documents.places import SYSTEM_PREFIX
 from perdure.kernel.ids import Partition, StorageId
 from perdure.kernel.places import (
     LANES,
@@ -87,8 +88,9 @@ class Side:
         return await self._listed("session/")
 
     async def stores(self) -> list[str]:
-        """Return the id of every document store of the catalog."""
-        return await self._listed("documents/")
+        """Return the id of every document store of the catalog, but for Perdure's own."""
+        found = await self._listed("documents/")
+        return [each for each in found if not each.startswith(SYSTEM_PREFIX)]
 
     async def _listed(self, prefix: str) -> list[str]:
         return [

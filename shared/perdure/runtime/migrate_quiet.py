@@ -34,7 +34,8 @@ async def check_quiet(side: Side, now: Instant) -> None:
 async def check_only_worlds(side: Side) -> None:
     """Refuse a source with sessions or document stores: they are not copied, and half a move is none.
 
-    Raises NotQuiescent, which names them.
+    Perdure's own document store stays where it is: it holds the jobs of that storage, this move
+    perhaps among them. Raises NotQuiescent, which names what is there.
     """
     apart = {"session": await side.sessions(), "document store": await side.stores()}
     for kind, found in apart.items():

@@ -11,7 +11,7 @@ from tests.support.jobs import DONE, JOB, LEASE_MS, NOTE, JobStore
 from perdure.kernel.documents.content import base, delta
 from perdure.kernel.documents.errors import InvalidCursor, NeedsBase
 from perdure.kernel.documents.jobs.describe import DescribeJob, ListJobs
-from perdure.kernel.documents.jobs.hints import JobWakes, RestJob
+from perdure.kernel.documents.jobs.hints import HintJob, JobWakes, RestJob
 from perdure.kernel.documents.jobs.records import JobAddress, hint_of
 from perdure.kernel.documents.jobs.value import VALUE_BYTES_MAX, Done
 from perdure.kernel.documents.jobs.work import ChangeJobState, StateChange
@@ -226,6 +226,19 @@ def test_a_hint_that_no_job_names_is_taken_away(store):
     assert store.ask(RestJob(REF, JOB, stale.sort)) == "rests"
 
     assert store.hints() == []
+
+
+def test_a_job_whose_hint_is_gone_is_found_again(store):
+    store.start()
+    store.later(10 * MINUTE_MS)
+    [hint] = store.hints()
+    del store.fake.records[hint.key]
+
+    missing = [store.ask(HintJob(REF, JOB)), store.ask(HintJob(REF, JOB))]
+
+    assert missing == [True, False]
+    assert store.hints() == [hint]
+    assert store.ask(RestJob(REF, JOB, hint.sort)) == "due"
 
 
 # what is told, and what is refused

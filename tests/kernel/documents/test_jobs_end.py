@@ -227,6 +227,38 @@ def test_a_blocked_job_stays_until_it_is_aborted(store):
     assert (store.found(), store.hints()) == (None, [])
 
 
+def test_a_blocked_job_goes_on_where_it_was_once_somebody_asks(store):
+    store.start()
+    store.settle(store.taken().grip)
+    store.died()
+    for failures in range(5):
+        store.fail_finish(store.taken().grip, failures)
+        store.later(60_000)
+
+    told = store.retry()
+    taken = store.taken()
+
+    assert (told.phase, told.finish_failures) == ("finishing", 0)
+    assert (taken.task, taken.record.outcome) == ("finish", DONE)
+
+
+def test_a_job_blocked_by_its_version_runs_again_with_the_code_that_fits(store):
+    store.start()
+    store.take(version=2)
+    store.retry()
+
+    assert (store.taken().task, store.record.blocked) == ("run", None)
+
+
+def test_a_job_that_is_not_blocked_is_not_retried(store):
+    store.start()
+
+    with pytest.raises(Conflict, match="one that is pending"):
+        store.retry()
+
+    assert store.record.phase == "pending"
+
+
 def test_a_job_whose_finish_failed_keeps_its_outcome_when_it_is_dropped(store):
     store.start()
     store.settle(store.taken().grip)

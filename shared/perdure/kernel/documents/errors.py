@@ -16,6 +16,9 @@ Refused
 ├── UnknownConversation  no conversation has that id
 ├── UnknownDocument      no document has that id
 ├── UnknownJob           no job has that id, or the application declares none of that name
+├── JobThrew             a job came to no result: its function raised
+├── JobAborted           a job came to no result: somebody asked for its end, or nobody may rerun it
+├── JobInterrupted       a job came to no result: too many processes died at it
 ├── HistoryNotKept       the document keeps no content of the past
 ├── IdTaken              the id belongs to something else already
 ├── WrittenTwice         one commit writes the same thing twice
@@ -49,6 +52,8 @@ Unavailable
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from perdure.kernel.errors import Invalid, Refused, Unavailable
 
@@ -93,6 +98,18 @@ class UnknownDocument(Refused): ...
 
 
 class UnknownJob(Refused): ...
+
+
+class JobThrew(Refused):
+    """The error that was stored: ``error`` is its code, its message and its details."""
+
+    error: Any = None
+
+
+class JobAborted(Refused): ...
+
+
+class JobInterrupted(Refused): ...
 
 
 class HistoryNotKept(Refused): ...

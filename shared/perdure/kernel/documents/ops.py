@@ -7,7 +7,6 @@ text; ``["p", path, index, remove, items]`` splices a list; ``["m", path, order]
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 

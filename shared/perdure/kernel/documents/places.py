@@ -27,6 +27,9 @@ SAFE_INTEGER_MAX: Final = 2**53 - 1
 
 _INTEGER_SHIFT: Final = 2**53
 
+SYSTEM_PREFIX: Final = "perdure."
+"""Ids of document stores, and names of jobs, that begin so are Perdure's own."""
+
 Part = int | str | bool
 """One value of a row's key, or of an index."""
 

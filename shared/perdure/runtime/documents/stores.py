@@ -28,7 +28,7 @@ from perdure.kernel.documents.errors import (
 from perdure.kernel.documents.keyed import CommitOnce, stored_table
 from perdure.kernel.documents.log import LOG_PAGE_ENTRIES, LogPage, LogPlace
 from perdure.kernel.documents.pages import RowPages
-from perdure.kernel.documents.places import Address, DocumentStoreRef
+from perdure.kernel.documents.places import SYSTEM_PREFIX, Address, DocumentStoreRef
 from perdure.kernel.documents.read import (
     DocumentScan,
     check_limit,
@@ -46,7 +46,7 @@ from perdure.kernel.documents.records import (
 )
 from perdure.kernel.documents.tables import StoredTable, Table
 from perdure.kernel.documents.wire import WireWrite, checked_key, checked_parts, parsed_writes
-from perdure.kernel.errors import Invalid, InvalidValue, OutOfRange, Unavailable
+from perdure.kernel.errors import Invalid, InvalidId, InvalidValue, OutOfRange, Unavailable
 from perdure.kernel.ids import (
     CommitId,
     DocumentId,
@@ -106,7 +106,7 @@ class DocumentStores:
     async def create(self, store_id: str | None = None) -> DocumentStoreInfo:
         """Begin a document store, or return it if it was begun before. Raises InvalidId, Conflict."""
         lineage = lineage_of(self.means.new_token())
-        ref = self.ref(self.means.new_token() if store_id is None else store_id)
+        ref = self._others(self.means.new_token() if store_id is None else store_id)
         return await self._steady(CreateDocumentStore(ref, lineage, self.app).checked())
 
     async def describe(self, store: str) -> DocumentStoreInfo:
@@ -134,7 +134,7 @@ class DocumentStores:
         Raises: Invalid kinds, NotFound, NewerTable, SchemaMismatch; TableMigrating for one that
         has rows of an older version.
         """
-        request = DeclareTables(self.ref(store), (table.checked(),), self.means.new_token())
+        request = DeclareTables(self._others(store), (table.checked(),), self.means.new_token())
         declared = await self._steady(request)
         for behind, version in declared.behind:
             raise TableMigrating(
@@ -165,7 +165,7 @@ class DocumentStores:
         """
         chosen = CommitId(self.drawn_commit_id() if commit_id is None else commit_id)
         wanted: tuple[WireWrite, ...] = parsed_writes(writes)
-        request = CommitOnce(self.ref(store), wanted, chosen, self.means.new_token(), by)
+        request = CommitOnce(self._others(store), wanted, chosen, self.means.new_token(), by)
         try:
             return await self._steady(request.checked())
         except Unavailable as error:
@@ -258,6 +258,14 @@ class DocumentStores:
             return found, None if more is None else spelled(head, question, order, more)
 
         return await self._read(ref, looked)
+
+    def _others(self, store: str) -> DocumentStoreRef:
+        """Name a document store that callers may write to. Raises InvalidId."""
+        if store.startswith(SYSTEM_PREFIX):
+            raise InvalidId(
+                expected=f"an id that does not begin with {SYSTEM_PREFIX!r}", found=shown(store)
+            )
+        return self.ref(store)
 
     async def log(
         self,

@@ -47,7 +47,7 @@ async def look(
     A hint is never believed: the session's own head says whether it is due. ``tell`` is given
     what each page of hints has come to, before the next is looked at.
     """
-    looking = Looking[SessionWake, SessionRef, DueSession](
+    looking: Looking[SessionWake, SessionRef, DueSession] = Looking(
         ask=lambda shard, beyond: SessionWakes(shard, now(), beyond=beyond),
         is_ours=lambda hint: hint.storage == storage,
         name=lambda hint: hint.ref,

@@ -1,14 +1,16 @@
-"""Aborting a job: a mark that whoever runs it obeys, and that no crash takes away."""
+"""What people ask of a job: its end, or another try once it was blocked."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from perdure.kernel.documents.jobs.describe import JobInfo, info
 from perdure.kernel.documents.jobs.records import check_text
 from perdure.kernel.documents.jobs.step import JobRequest, JobStep, unknown_job
 from perdure.kernel.documents.jobs.value import Aborted, Failed
 from perdure.kernel.documents.writes import lives_before
+from perdure.kernel.errors import Conflict
 from perdure.kernel.ids import Instant
 from perdure.kernel.view import Decision, Reads, View
 
@@ -52,3 +54,31 @@ class AbortJob(JobRequest):
         soon = record.due_at if record.phase == "finishing" else min(record.due_at, now)
         step.write(found, replace(record, abort=self.reason, due_at=soon))
         return step.decision("marked")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryJob(JobRequest):
+    """Let a blocked job go on: where it was, with no failure of its finish counted.
+
+    Code that does not fit it will block it again. Raises: NotFound, UnknownJob; Conflict for a job
+    that is not blocked.
+    """
+
+    def decide(self, view: View, now: Instant) -> Decision[JobInfo]:
+        step = JobStep(self, view, now)
+        found = step.found()
+        if found is None:
+            raise unknown_job(self.ref, self.job)
+        record = found.record
+        if record.phase != "blocked":
+            raise Conflict(
+                expected=f"job {self.job} to be blocked", found=f"one that is {record.phase}"
+            )
+        retried = replace(
+            record,
+            phase="stopped" if record.outcome is None else "finishing",
+            blocked=None,
+            finish_failures=0,
+            due_at=now,
+        )
+        return step.decision(info(self.job, step.write(found, retried)))

@@ -29,7 +29,7 @@ from perdure.kernel.documents.read import DocumentScan
 from perdure.kernel.documents.records import Document, revision_key, store_head_key
 from perdure.kernel.documents.writes import lives_before
 from perdure.kernel.errors import InvalidValue
-from perdure.kernel.ids import Instant, JobId
+from perdure.kernel.ids import Epoch, Instant, JobId
 from perdure.kernel.shown import shown
 from perdure.kernel.view import Decision, Reads, View
 
@@ -59,6 +59,9 @@ class JobInfo:
     key: str | None = None
     version: int | None = None
     args: Any = None
+    epoch: Epoch = Epoch(0)
+    """Of the last claim on it."""
+
     held_until: Instant | None = None
     """Until when somebody works on it, unless they say otherwise."""
 
@@ -78,6 +81,7 @@ def info(job: JobAddress, record: JobRecord) -> JobInfo:
         key=record.key,
         version=record.version,
         args=record.args,
+        epoch=record.claim.epoch,
         held_until=None if record.claim.holder is None else record.claim.until,
     )
 
@@ -85,7 +89,12 @@ def info(job: JobAddress, record: JobRecord) -> JobInfo:
 def ended_info(job: JobAddress, end: JobEnd) -> JobInfo:
     """Tell of a job that has ended."""
     return JobInfo(
-        job=job, phase=ENDED, outcome=end.outcome, restarts=end.restarts, ended_at=end.ended_at
+        job=job,
+        phase=ENDED,
+        outcome=end.outcome,
+        restarts=end.restarts,
+        ended_at=end.ended_at,
+        epoch=end.epoch,
     )
 
 

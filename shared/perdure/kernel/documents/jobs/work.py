@@ -43,17 +43,14 @@ class ChangeJobState(JobWork):
     does not run, and what the content raises.
     """
 
-    change: StateChange | None
-    """None if the change comes to nothing but the end of a series of restarts."""
+    change: StateChange
 
     def decide(self, view: View, now: Instant) -> Decision[JobRecord]:
         step = JobStep(self, view, now)
         found = step.held(self.grip)
         record = found.record
         check_running(self.job.name, record)
-        wrote = self.change is not None and step.write_state(
-            record, self.change.content, self.change.revision
-        )
+        wrote = step.write_state(record, self.change.content, self.change.revision)
         if record.restarts:
             record = step.write(found, replace(record, restarts=0))
         elif not wrote:

@@ -1,1 +1,1 @@
-"""Jobs at work: found, driven, and told of."""
+"""Jobs: what an application declares of them, and the process that runs one to its end."""

@@ -1,4 +1,4 @@
-"""Dispatch of jobs: which are due now, found in their hints."""
+"""Dispatch of jobs: which have something to do now, found in their hints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from perdure.kernel.canonical import digest
-from perdure.kernel.documents.jobs.describe import DescribeJob, JobInfo
 from perdure.kernel.documents.jobs.hints import JobWakes, RestJob
 from perdure.kernel.documents.jobs.records import JobAddress, JobWake, hint_of
 from perdure.kernel.documents.places import DocumentStoreRef
@@ -29,7 +28,7 @@ class JobName:
 
 @dataclass(frozen=True, slots=True)
 class DueJob:
-    """A job that may have something to do."""
+    """A job that somebody must go on with."""
 
     ref: DocumentStoreRef
     job: JobAddress
@@ -37,7 +36,7 @@ class DueJob:
     """What a queue is to drop a second message by."""
 
     hint: str | None = None
-    """The hint that it was found by."""
+    """The hint that it was found by, if it was."""
 
     @property
     def group(self) -> str:
@@ -51,20 +50,24 @@ FoundJobs = Looked[JobName, DueJob]
 Tell = Callable[[Sequence[DueJob]], Awaitable[None]]
 
 
+async def nobody(_: Sequence[DueJob]) -> None:
+    """Tell nobody of what was found."""
+
+
 async def look(
     authority: Executes,
     storage: StorageId,
     *,
     now: Callable[[], Instant],
     go_on: Callable[[], bool],
-    tell: Tell,
+    tell: Tell = nobody,
 ) -> FoundJobs:
-    """Find every job of a storage that is due, and take away the hints of those that ended.
+    """Find every job of a storage that is due, and lay to rest the hints that no job names.
 
-    A hint is never believed: the job's own document says whether it is due. ``tell`` is given
-    what each page of hints has come to, before the next is looked at.
+    A hint is never believed: the job's own record says whether it is due. ``tell`` is given what
+    each page of hints has come to, before the next is looked at.
     """
-    looking = Looking[JobWake, JobName, DueJob](
+    looking: Looking[JobWake, JobName, DueJob] = Looking(
         ask=lambda shard, beyond: JobWakes(shard, now(), beyond=beyond),
         is_ours=lambda hint: hint.storage == storage,
         name=lambda hint: JobName(hint.ref, hint.address),
@@ -74,23 +77,15 @@ async def look(
 
 
 async def _due(authority: Executes, hint: JobWake) -> DueJob | None:
-    if await authority.execute(RestJob(hint.ref, hint.address, hint.sort)) != "due":
-        return None
-    info = await authority.execute(DescribeJob(hint.ref, hint.address))
-    return DueJob(hint.ref, hint.address, attempt(hint, info), hint.sort)
+    rest = await authority.execute(RestJob(hint.ref, hint.address, hint.sort))
+    # One that is held is left to its holder: its hint lies where the claim ends.
+    return DueJob(hint.ref, hint.address, once_of(hint), hint.sort) if rest == "due" else None
 
 
-def attempt(hint: JobWake, info: JobInfo) -> str:
-    """Name what is to be done, until somebody has tried."""
-    parts = (
-        hint.ref.partition,
-        hint.sort,
-        info.phase,
-        str(info.restarts),
-        str(info.finish_failures),
-        str(info.due_at),
-        str(info.held_until),
-    )
+def once_of(hint: JobWake) -> str:
+    """Name what is to be done, until its hint lies elsewhere."""
+    job = hint.address
+    parts = (hint.ref.partition, job.owner, job.name, job.job, hint.sort)
     return digest("perdure.job.due.v1", *(part.encode() for part in parts))
 
 

@@ -1,0 +1,112 @@
+"""Routes of jobs: start one, see where it stands, and end it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final
+
+from perdure.api import models_jobs as models
+from perdure.api.decoding import cursor, keyed, resumed
+from perdure.api.gateway import Request
+from perdure.api.invocation import current
+from perdure.api.ports_jobs import JobPorts
+from perdure.api.routing import Route, route
+from perdure.kernel.documents.jobs.describe import JobInfo
+from perdure.kernel.documents.places import DocumentStoreRef
+from perdure.runtime.documents.jobs.board import JobsFrom
+
+ALL: Final = "/v1/stores/<store>/jobs"
+ONE: Final = f"{ALL}/<name>/<job>"
+
+ROLE_OF: Final = {
+    "perdure.land": "land",
+    "perdure.trim": "trim",
+    "perdure.export": "export_store",
+    "perdure.migrate": "migrate_storage",
+}
+"""Who starts one of Perdure's own jobs needs the role for what it does."""
+
+
+@route(
+    "POST",
+    ALL,
+    operation="start_job",
+    reply=models.StartedJob,
+    status=202,
+    key="optional",
+)
+async def start_job(
+    ports: JobPorts, store: str, body: models.StartJob, request: Request
+) -> dict[str, Any]:
+    """Start a job, at most once by its id. The same id with other arguments is a conflict."""
+    _check_role(request, body.name)
+    job_id = keyed(request.headers, body.job_id, field="job_id")
+    if job_id is None:
+        # Drawn here, so that it can be told also by an answer that comes before the store's.
+        job_id = current().job_id = ports.jobs.drawn_job_id()
+    await ports.paid(request.by)
+    started = await ports.jobs.start(
+        store, body.name, body.args, job_id=job_id, key=body.key, due_at=body.due_at
+    )
+    if not started.existing:
+        await ports.nudge(ports.jobs.due(store, body.name, job_id))
+    return {**_told(ports.jobs.ref(store), started.info), "replayed": started.existing}
+
+
+@route("GET", ALL, operation="list_jobs", reply=models.Jobs)
+async def list_jobs(ports: JobPorts, store: str, query: models.ListJobs) -> dict[str, Any]:
+    """List jobs of a document store; a page may be short though more follow."""
+    scope = f"jobs {store} {query.name} {query.owner} {query.phase}"
+    behind = resumed(query.next, scope=scope)
+    found, more = await ports.jobs.discover(
+        store,
+        owner=query.owner,
+        name=query.name,
+        phase=query.phase,
+        limit=query.limit,
+        behind=None if behind is None else JobsFrom.read(behind),
+    )
+    ref = ports.jobs.ref(store)
+    page: dict[str, Any] = {"jobs": [_told(ref, info) for info in found]}
+    return page if more is None else {**page, "next": cursor(scope, more.spelled)}
+
+
+@route("GET", ONE, operation="get_job", reply=models.OneJob)
+async def describe_job(ports: JobPorts, store: str, name: str, job: str) -> dict[str, Any]:
+    """Tell where a job stands, or what it came to."""
+    info, state = await ports.jobs.describe(store, name, job)
+    return {**_told(ports.jobs.ref(store), info), "state": state}
+
+
+@route("POST", f"{ONE}/abort", operation="abort_job", reply=models.Marked, status=202)
+async def abort_job(
+    ports: JobPorts, store: str, name: str, job: str, body: models.AbortJob, request: Request
+) -> dict[str, Any]:
+    """Ask for the end of a job. Of one that has ended it changes nothing."""
+    _check_role(request, name)
+    marked = await ports.jobs.abort(store, name, job, reason=body.reason)
+    if marked == "marked":
+        await ports.nudge(ports.jobs.due(store, name, job))
+    return {"job_id": job, "state": marked}
+
+
+def _check_role(request: Request, name: str) -> None:
+    operation = ROLE_OF.get(name)
+    if operation is not None:
+        request.principal.check(operation)
+
+
+def _told(ref: DocumentStoreRef, info: JobInfo) -> dict[str, Any]:
+    known = {**vars_of(info), "store_id": ref.store}
+    job = info.job
+    return {**known, "owner": job.owner, "name": job.name, "job_id": job.job}
+
+
+def vars_of(info: JobInfo) -> dict[str, Any]:
+    """Return what is told of a job, but for its address."""
+    told = asdict(info)
+    del told["job"]
+    return told
+
+
+ROUTES: Final[tuple[Route[Any], ...]] = (start_job, list_jobs, describe_job, abort_job)

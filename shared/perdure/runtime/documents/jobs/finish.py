@@ -1,0 +1,104 @@
+"""Finishing a job in this process: its finish is called until it has succeeded once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perdure.kernel.documents.jobs.finish import EndJob, FailFinish
+from perdure.kernel.documents.jobs.take import JobState
+from perdure.kernel.documents.jobs.value import Done, JobRecord, Outcome
+from perdure.kernel.documents.step import StagedWrite
+from perdure.kernel.errors import Refused, StaleWriter
+from perdure.kernel.ids import Instant, JobId
+from perdure.runtime.documents.jobs.declaration import Job
+from perdure.runtime.documents.jobs.hand import Hand
+
+
+@dataclass(frozen=True, slots=True)
+class JobFinish:
+    """A job that has come to an outcome, as its finish sees it."""
+
+    job: JobId
+    args: Any
+    outcome: Outcome
+    result: Any
+    """What it came to, None if it failed."""
+
+    state: Any
+    """Its last state, None for a job without one."""
+
+    key: str | None
+    failures: int
+    """Times that its finish has failed before."""
+
+
+def finish_of(declaration: Job, job: JobId, record: JobRecord, state: JobState | None) -> JobFinish:
+    """Return what a finish is called with. Raises InvalidValue kinds."""
+    outcome = record.outcome
+    assert outcome is not None, "what is finished has an outcome"
+    shape = declaration.state
+    return JobFinish(
+        job=job,
+        args=declaration.args.read(record.args),
+        outcome=outcome,
+        result=declaration.result.read(outcome.result) if isinstance(outcome, Done) else None,
+        state=None if shape is None or state is None else shape.read(state.value),
+        key=record.key,
+        failures=record.finish_failures,
+    )
+
+
+async def finished(
+    hand: Hand, declaration: Job, record: JobRecord, state: JobState | None, until: Instant
+) -> JobRecord | Outcome | None:
+    """Finish a job and end it: return its outcome, or the job that waits or is blocked.
+
+    None if time was over: it was given back, and nothing is counted.
+    Raises: StaleWriter, Unavailable kinds.
+    """
+    try:
+        staged = await _staged(hand, declaration, record, state, until)
+        if staged is None:
+            await hand.stopped()
+            return None
+        end = await hand.sent(
+            lambda token: EndJob(hand.ref, hand.job, token, grip=hand.grip, staged=staged)
+        )
+    except StaleWriter:
+        raise
+    except (_FinishFailed, Refused):  # it raised, or what it has staged cannot be written
+        return await hand.sent(
+            lambda token: FailFinish(
+                hand.ref, hand.job, token, grip=hand.grip, failures=record.finish_failures
+            )
+        )
+    return end.outcome
+
+
+class _FinishFailed(Exception):
+    """The finish itself has raised."""
+
+
+async def _staged(
+    hand: Hand, declaration: Job, record: JobRecord, state: JobState | None, until: Instant
+) -> tuple[StagedWrite, ...] | None:
+    function = declaration.finished
+    if function is None:
+        return ()
+
+    async def call() -> Sequence[StagedWrite]:
+        try:
+            given = finish_of(declaration, hand.job.job, record, state)
+            return tuple(await function(given) or ())
+        except (Exception, SystemExit) as error:
+            raise _FinishFailed from error
+
+    task = hand.crew.begun(hand.ref, hand.job, call())
+    try:
+        if not await hand.watched(task, until, lambda _: None):
+            return None
+        return tuple(task.result())
+    finally:
+        task.cancel()

@@ -1,0 +1,272 @@
+"""Jobs between hands: aborts, claims, finishes that fail, and jobs that are found by their hints."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.support.documents import REF
+from tests.support.jobs import NOTE
+from tests.support.running_jobs import (
+    CLOSE_MS,
+    LEASE_MS,
+    NAME,
+    STORE,
+    Args,
+    MovedClock,
+    Result,
+    app_with,
+    process,
+    settled,
+)
+
+from perdure.authority.memory import MemoryStore
+from perdure.kernel.documents.content import base
+from perdure.kernel.documents.errors import JobAborted, UnknownJob
+from perdure.kernel.documents.jobs.value import Aborted, Done, Failed
+from perdure.kernel.documents.writes import CreateDocument
+from perdure.kernel.errors import Conflict, FenceHeld, NotFound, StaleWriter
+from perdure.kernel.ids import Instant
+from perdure.runtime.app import App
+
+pytestmark = pytest.mark.stores
+
+
+async def counts(run):
+    """A job that comes to a result at once."""
+    return Result(count=len(run.args.path))
+
+
+# aborts
+
+
+def test_an_abort_reaches_the_run_at_once_and_joins_it():
+    reasons = []
+
+    async def obeys(run):
+        await run.aborted.wait()
+        reasons.append(run.abort_reason)
+        raise RuntimeError("I obey")
+
+    async def story():
+        one = await process(app=app_with(obeys))
+        await one.start()
+        running = one.running()
+        await settled()
+        marked = await one.jobs.abort(STORE, NAME, "j", reason="enough", joins=True)
+        driven = await running
+        terminal = await one.jobs.abort(STORE, NAME, "j")
+        assert (marked, terminal) == ("marked", "terminal")
+        assert driven.outcome == Failed(Aborted("enough"))
+        with pytest.raises(JobAborted, match="enough"):
+            await one.outcome()
+
+    asyncio.run(story())
+
+    assert reasons == ["enough"]
+
+
+def test_an_abort_of_another_process_is_heard_within_a_look():
+    async def obeys(run):
+        await run.aborted.wait()
+        raise RuntimeError("I obey")
+
+    async def story():
+        store, clock = MemoryStore(), MovedClock()
+        one = await process(store, app=app_with(obeys), clock=clock)
+        other = await process(store, app=app_with(obeys), clock=clock, prefix="q")
+        await one.start()
+        running = one.running()
+        await settled()
+        await other.jobs.abort(STORE, NAME, "j", reason="enough")
+        await clock.go(1_000)
+        return (await running).outcome
+
+    assert asyncio.run(story()) == Failed(Aborted("enough"))
+
+
+def test_a_result_that_races_an_abort_stands():
+    async def returns(run):
+        await run.aborted.wait()
+        return Result(count=7)
+
+    async def story():
+        one = await process(app=app_with(returns))
+        await one.start()
+        running = one.running()
+        await settled()
+        await one.jobs.abort(STORE, NAME, "j")
+        return (await running).outcome
+
+    assert asyncio.run(story()) == Done({"count": 7})
+
+
+# claims
+
+
+def test_a_claim_is_kept_alive_while_its_job_runs():
+    async def works(run):
+        await asyncio.Event().wait()
+
+    async def story():
+        store, clock = MemoryStore(), MovedClock()
+        one = await process(store, app=app_with(works), clock=clock)
+        other = await process(store, app=app_with(works), clock=clock, prefix="q")
+        await one.start()
+        running = one.running(budget_ms=600_000)
+        await clock.go(5 * LEASE_MS)
+        with pytest.raises(FenceHeld):
+            await other.run()
+        running.cancel()
+        await asyncio.wait({running})
+
+    asyncio.run(story())
+
+
+def test_a_run_that_was_overtaken_is_ended_and_writes_nothing():
+    seen = []
+
+    async def works(run):
+        seen.append(run)
+        await asyncio.Event().wait()
+
+    async def story():
+        store, clock = MemoryStore(), MovedClock()
+        one = await process(store, app=app_with(works), clock=clock)
+        other = await process(store, app=app_with(counts), clock=clock, prefix="q")
+        await one.start()
+        running = one.running()
+        await settled()
+        clock.at += LEASE_MS  # the process was frozen
+        await other.run()
+        await clock.go(1_000)
+        with pytest.raises(StaleWriter):
+            await running
+        with pytest.raises(StaleWriter):
+            await seen[0].change(lambda state: setattr(state, "read", 1))
+        assert (await one.told()).outcome == Done({"count": 1})
+
+    asyncio.run(story())
+
+
+# finish
+
+
+def test_a_finish_that_fails_is_called_again_when_its_pause_is_over():
+    calls = []
+
+    async def finish(ending):
+        calls.append(ending.failures)
+        if len(calls) < 3:
+            raise RuntimeError("not yet")
+
+    async def story():
+        one = await process(app=app_with(counts, finish=finish))
+        await one.start()
+        first = await one.run()
+        early = await one.run()
+        await one.clock.go(1_000)
+        second = await one.run()
+        await one.clock.go(2_000)
+        third = await one.run()
+        assert [each.state for each in (first, early, second, third)] == [
+            "waits",
+            "waits",
+            "waits",
+            "ended",
+        ]
+        assert first.due_at == early.due_at
+
+    asyncio.run(story())
+
+    assert calls == [0, 1, 2]
+
+
+def test_a_finish_whose_writes_are_refused_has_failed():
+    async def finish(ending):
+        return [
+            CreateDocument(NOTE, "none", base(1, {})),
+            CreateDocument(NOTE, "none", base(1, {})),
+        ]
+
+    async def story():
+        one = await process(app=app_with(counts, finish=finish))
+        await one.start()
+        states = []
+        for _ in range(5):
+            states.append((await one.run()).state)
+            await one.clock.go(60_000)
+        return states, (await one.told()).blocked
+
+    assert asyncio.run(story()) == (["waits"] * 4 + ["blocked"], "finish_failed")
+
+
+def test_a_finish_that_takes_too_long_is_left_to_the_next_process_uncounted():
+    async def finish(ending):
+        await asyncio.Event().wait()
+
+    async def story():
+        one = await process(app=app_with(counts, finish=finish))
+        await one.start()
+        running = one.running(budget_ms=20_000)
+        await one.clock.go(20_000)
+        told = await one.told()
+        return (await running).state, told.phase, told.finish_failures, told.held_until
+
+    assert asyncio.run(story()) == ("stopped", "finishing", 0, None)
+
+
+# what is asked of whom
+
+
+def test_nothing_is_taken_without_time_to_stop_it():
+    async def story():
+        one = await process(app=app_with(counts))
+        await one.start()
+        driven = await one.run(budget_ms=CLOSE_MS)
+        return driven.state, (await one.told()).phase
+
+    assert asyncio.run(story()) == ("out_of_time", "pending")
+
+
+def test_due_jobs_are_found_and_run_and_undeclared_ones_are_told_of():
+    async def story():
+        store, clock = MemoryStore(), MovedClock()
+        one = await process(store, app=app_with(counts), clock=clock)
+        await one.start()
+        await one.start(job_id="later", due_at=Instant(clock.at + 3_600_000))
+        bare = await process(store, app=App("notes"), clock=clock, prefix="q")
+
+        deadline = Instant(clock.at + 60_000)
+        [unknown] = await bare.jobs.run_due(deadline=deadline)
+        [ran] = await one.jobs.run_due(deadline=deadline)
+        nothing = await one.jobs.run_due(deadline=deadline)
+
+        assert (unknown.driven, unknown.error.code) == (None, "unknown_job")
+        assert (ran.job.job, ran.driven.state) == ("j", "ended")
+        assert nothing == ()
+
+        clock.at += 3_600_000
+        [ran] = await one.jobs.run_due(deadline=Instant(clock.at + 60_000))
+        assert (ran.job.job, ran.driven.state) == ("later", "ended")
+
+    asyncio.run(story())
+
+
+def test_what_is_not_there_is_refused():
+    async def story():
+        one = await process(app=app_with(counts))
+        with pytest.raises(UnknownJob, match="no job"):
+            await one.run()
+        with pytest.raises(UnknownJob, match=r"notes\.import"):
+            await one.jobs.start(STORE, "notes.export", {})
+        with pytest.raises(NotFound):
+            await one.jobs.start("nowhere", NAME, {})
+        await one.start()
+        with pytest.raises(Conflict):
+            await one.start(Args(path="other"))
+        page = await one.jobs.discover(STORE, "notes")
+        assert [each.job.job for each in page.jobs] == ["j"]
+        assert one.jobs.ref(STORE) == REF
+
+    asyncio.run(story())
