@@ -117,6 +117,8 @@ class DocumentsModel:
             named = wish.id if isinstance(wish, Create | Copy) else None
             self.next_id = max(self.next_id, (named or 0) + 1)
         step = _Step(copy.deepcopy(self))
+        # An id that was set aside for what is refused is given to nothing else.
+        self.next_id += sum(isinstance(wish, Create | Copy) and wish.id is None for wish in batch)
         for wish in _in_order(batch):
             step.do(wish)
         step.settle_addresses()

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
-from tests.proof.agreeing_documents import Papers
 from tests.proof.agreeing_keeps import Keeping
 from tests.proof.agreeing_reads import READINGS, Asking
+from tests.proof.agreeing_replicas import Following
 from tests.proof.agreeing_sessions import Talking
 from tests.proof.agreeing_writes import Writing
 from tests.proof.thrice import Disagreed, new_tables
@@ -40,7 +40,7 @@ MANY = settings(FEW, max_examples=60, stateful_step_count=60, derandomize=False,
 CALLER = Caller("ann", "gateway", Allowance(units=20, window_ms=60_000))
 
 
-class Agreement(Writing, Asking, Keeping, Talking, Papers):
+class Agreement(Writing, Asking, Keeping, Talking, Following):
     """Everything that can be asked, in any order."""
 
 
@@ -126,6 +126,19 @@ def keep_papers(agreement):
     agreement.write_documents(0, [12, 13], "ann", "ann", again=True)
     agreement.hold_an_owner(0, "eve", "ann", leaves=True)
     agreement.read_a_store(0, 1)
+    agreement.commit_once(0, 0)
+    agreement.follow_a_store(0, tampers=False, promotes=False)
+    agreement.follow_a_store(0, tampers=False, promotes=True)
+    agreement.import_a_part(0, 0)
+    agreement.import_a_part(0, 1)
+    for lot, numbers in ((0, (4,)), (2, (5, 2)), (4, (14,)), (6, (7,)), (8, (5, 1))):
+        agreement.start_a_job(lot, 1)
+        for number in numbers:
+            agreement.do_a_job(lot, "ann", number, again=True)
+    agreement.abort_a_job(0)
+    agreement.look_for_jobs(0, 1)
+    agreement.read_and_trim_the_log(0, 2)
+    agreement.move_a_table(0, 1)
 
 
 def talk(agreement):

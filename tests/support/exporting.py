@@ -6,6 +6,10 @@ import hashlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+from tests.support.documents import REF, opened
+from tests.support.histories import Past
+
+from perdure.authority.memory import MemoryStore
 from perdure.kernel.canonical import canonical, strict
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.runtime.documents.export import Exported, collected
@@ -72,3 +76,14 @@ def export_made_of(parts: list[dict[str, Any]], *, digest: bool = True) -> bytes
             "sha256": hashlib.sha256(lines).hexdigest(),
         }
     return lines + canonical(end) + b"\n"
+
+
+async def made(seed: int, commits: int = 60) -> bytes:
+    """Return the export of a store with a past."""
+    records = MemoryStore()
+    async with opened(records) as source:
+        past = Past(source, seed)
+        await past.begin()
+        await past.go_on(commits)
+        await past.end()
+        return await bytes_of(source.means, REF)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from tests.support import conversing as c
@@ -13,6 +14,7 @@ from perdure.kernel.documents.content import base, delta
 from perdure.kernel.documents.errors import AddressTaken, RowAbsent, RowExists
 from perdure.kernel.documents.places import Address
 from perdure.kernel.documents.records import HISTORIES, History
+from perdure.kernel.documents.reserve import ReserveIds
 from perdure.kernel.documents.rows import (
     DeleteRow,
     DeleteWhere,
@@ -41,8 +43,20 @@ ITEMS = Table(
     ("shelf", "number"),
     {"by_color": ("color",)},
 )
+MOVED = replace(
+    ITEMS, version=2, columns={**ITEMS.columns, "size": "int"}, indexes={"by_size": ("size",)}
+)
 COLORS = ("red", "green", "blue", "")
 NAMES = ("", "a/b", "ü", "\ud800", "\U0001f600")
+
+
+_ROW = {"shelf": "stock", "number": 0, "color": "grey", "more": None}
+
+
+def sized(row: dict[str, Any], version: int) -> dict[str, Any]:
+    """Return a row of the first version as the second has it."""
+    assert version == 1
+    return {**row, "size": len(row["color"])}
 
 
 class Past:
@@ -54,12 +68,22 @@ class Past:
         self._living: dict[int, tuple[Address, History, int]] = {}
         self._papers: list[int] = []
         self._talk: ConversationStorage | None = None
+        self._items = ITEMS
 
     async def begin(self) -> None:
         """Declare what the commits need."""
         await prepared(self._store, (ITEMS,))
         self._talk = await ConversationStorage.open(self._store, "pi")
         await self._talk.commit([c.conversation(1)])
+
+    async def migrate(self) -> None:
+        """Bring the table of items to its next version, in as many commits as it has chunks."""
+        many = [InsertRow(ITEMS, {**_ROW, "number": number}) for number in range(60)]
+        await self._store.commit(many[:20])
+        await self._store.commit(many[20:40])
+        await self._store.commit(many[40:])
+        await prepared(self._store, (MOVED,), {"items": sized})
+        self._items = MOVED
 
     async def end(self) -> None:
         """Let go of what is in hand."""
@@ -70,6 +94,8 @@ class Past:
         """Make so many commits, less those that are refused."""
         steps: tuple[Callable[[], Awaitable[Any]], ...] = (
             self._rows,
+            self._rows,
+            self._rows,
             self._rows_by_condition,
             self._create,
             self._create,
@@ -79,33 +105,41 @@ class Past:
             self._copy,
             self._briefly,
             self._talks,
+            self._reserve,
         )
         for _ in range(commits):
             with contextlib.suppress(AddressTaken, RowAbsent, RowExists):
                 await self._draw.choice(steps)()
 
     async def _rows(self) -> None:
-        key = (self._draw.choice(NAMES), self._draw.randrange(4))
+        key = (self._draw.choice(NAMES[:3]), self._draw.randrange(2))
         row = {
             "shelf": key[0],
             "number": key[1],
             "color": self._draw.choice(COLORS),
             "more": {"n": self._draw.random(), "text": self._draw.choice(NAMES)},
         }
+        items, row = self._items, self._whole(row)
         write: StagedWrite = self._draw.choice(
             (
-                InsertRow(ITEMS, row),
-                PutRow(ITEMS, row),
-                UpdateRow(ITEMS, key, {"color": row["color"]}),
-                DeleteRow(ITEMS, key),
+                InsertRow(items, row),
+                PutRow(items, row),
+                UpdateRow(items, key, {"color": row["color"]}),
+                DeleteRow(items, key),
             )
         )
         await self._store.commit([write])
 
     async def _rows_by_condition(self) -> None:
         where = {"color": self._draw.choice(COLORS)}
-        update = UpdateWhere(ITEMS, where, {"more": None, "color": self._draw.choice(COLORS)})
-        await self._store.commit([self._draw.choice((update, DeleteWhere(ITEMS, where)))])
+        update = UpdateWhere(self._items, where, {"more": None, "color": self._draw.choice(COLORS)})
+        await self._store.commit([self._draw.choice((update, DeleteWhere(self._items, where)))])
+
+    async def _reserve(self) -> None:
+        await self._store.commit([ReserveIds(self._draw.randrange(1, 9))])
+
+    def _whole(self, row: dict[str, Any]) -> dict[str, Any]:
+        return row if self._items is ITEMS else sized(row, 1)
 
     async def _create(self) -> None:
         address = Address("notes", "papers", self._draw.choice(NAMES), self._draw.choice(NAMES))
@@ -126,7 +160,8 @@ class Past:
             content = delta(version, [["a", ["text"], "x"], ["p", ["list"], 0, 0, [1.5]]])
         self._living[id] = (address, history, version)
         row = {"shelf": "changes", "number": id, "color": "red", "more": version}
-        await self._store.commit([ChangeDocument(DocumentId(id), content), PutRow(ITEMS, row)])
+        put = PutRow(self._items, self._whole(row))
+        await self._store.commit([ChangeDocument(DocumentId(id), content), put])
 
     async def _retire(self) -> None:
         if self._living:

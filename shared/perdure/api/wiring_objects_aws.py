@@ -17,6 +17,10 @@ ONE_TRY: Final = Config(retries={"mode": "standard", "total_max_attempts": 1})
 
 def objects(chosen: Settings) -> S3Objects:
     """Return the objects of a storage."""
-    bucket, prefix = bucket_and_prefix(chosen)
+    return of_bucket(chosen, *bucket_and_prefix(chosen))
+
+
+def of_bucket(chosen: Settings, bucket: str, prefix: str = "") -> S3Objects:
+    """Return the objects of any bucket, asked for where the storage's own are."""
     client = boto3.client("s3", endpoint_url=chosen.s3_endpoint, config=ONE_TRY)
     return S3Objects(client, bucket, prefix)

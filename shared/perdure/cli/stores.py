@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import click
 
-from perdure.cli import show
+from perdure.cli import exports, show
 from perdure.cli.client import Answered, Client, Place, Query, placed, store_path
 from perdure.cli.told import moment
 
@@ -26,6 +26,10 @@ DOCUMENT is an id, or owner/namespace/kind or owner/namespace/kind/key; a slash 
 @click.group()
 def stores() -> None:
     """Keep documents and rows in document stores."""
+
+
+for _each in exports.COMMANDS:
+    stores.add_command(_each)
 
 
 @stores.command()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,35 +10,30 @@ import pytest
 from tests.support.documents import LINEAGE, NOW, REF, means, opened
 from tests.support.exporting import BytesSource, bytes_of
 from tests.support.histories import ITEMS, Past
+from tests.support.replicas import REPLICA, ROW, entries_of, pair, tampered
 
 from perdure.authority.memory import MemoryStore
-from perdure.kernel.canonical import canonical, strict
+from perdure.kernel.canonical import strict
 from perdure.kernel.documents.commit import DocumentsRequest, TakeOwner
-from perdure.kernel.documents.content import base
-from perdure.kernel.documents.create import DescribeDocumentStore
 from perdure.kernel.documents.errors import (
     FollowsSource,
     LogTrimmed,
     NotAFollower,
     StaleCursor,
     StillBound,
-    StoreDiverged,
 )
 from perdure.kernel.documents.log import LogPage, LogPlace
-from perdure.kernel.documents.places import Address, DocumentStoreRef
-from perdure.kernel.documents.records import Logged, store_head_key
+from perdure.kernel.documents.records import store_head_key
 from perdure.kernel.documents.replica import sent_entry, spelled_entry
-from perdure.kernel.documents.rows import DeleteWhere, InsertRow, UpdateWhere
-from perdure.kernel.documents.writes import ChangeDocument, CreateDocument
+from perdure.kernel.documents.rows import InsertRow
 from perdure.kernel.errors import (
     Corrupt,
     LineageChanged,
     NewerWriter,
     StoreUnavailable,
 )
-from perdure.kernel.ids import DocumentId, DocumentStoreId, Epoch, Holder, Instant, Lineage, Seq
-from perdure.kernel.record import Record
-from perdure.kernel.view import Decision, Range, Reads
+from perdure.kernel.ids import Epoch, Holder, Instant, Lineage, Seq
+from perdure.kernel.view import Decision, Reads
 from perdure.runtime.documents.importing import import_store
 from perdure.runtime.documents.replica import (
     Lag,
@@ -55,27 +48,6 @@ from perdure.runtime.documents.store import OpenStore
 from perdure.runtime.documents.tables import prepared
 
 pytestmark = pytest.mark.stores
-
-REPLICA = DocumentStoreRef(REF.storage, DocumentStoreId("replica"))
-ROW = {"shelf": "a", "number": 1, "color": "red", "more": None}
-
-
-@asynccontextmanager
-async def pair() -> AsyncIterator[tuple[OpenStore, OpenStore]]:
-    """Open a store with two commits and an empty replica, each on records of its own."""
-    with_ = means(prefix="r")
-    await create_replica(with_, REPLICA, LINEAGE)
-    replica = await OpenStore.open(with_, REPLICA)
-    async with opened() as source:
-        await prepared(source, (ITEMS,))
-        await source.commit([InsertRow(ITEMS, ROW)])
-        yield source, replica
-    await with_.authority.close()
-
-
-async def entries_of(source: OpenStore) -> list[Logged]:
-    page = await StoreLog(source.means, source.ref, limit=1_000).read(LogPlace())
-    return list(page.entries)
 
 
 async def test_commits_of_the_source_are_applied_with_all_that_they_were() -> None:
@@ -170,165 +142,6 @@ async def become_replica(store: OpenStore) -> None:
             return Decision(None, (replace(head, follows=True),))
 
     await store.means.authority.execute(Follow(store.ref))
-
-
-Damage = Callable[[list[dict[str, Any]]], None]
-
-
-def tampered(entry: Logged, damage: Damage, **fields: Any) -> Logged:
-    """Return an entry whose writes say something else."""
-    writes = entry.told()
-    damage(writes)
-    return replace(entry, writes=canonical(writes), **fields)
-
-
-def count(writes: list[dict[str, Any]]) -> None:
-    writes[0]["count"] += 1
-
-
-def where(writes: list[dict[str, Any]]) -> None:
-    writes[0]["where"] = {"color": "green"}
-
-
-def twice(writes: list[dict[str, Any]]) -> None:
-    writes.append(writes[0])
-
-
-def column(writes: list[dict[str, Any]]) -> None:
-    writes[0]["row"]["surprise"] = 1
-
-
-def table(writes: list[dict[str, Any]]) -> None:
-    writes[0]["table"] = "notes:absent"
-
-
-def missing(writes: list[dict[str, Any]]) -> None:
-    del writes[0]["row"]
-
-
-def no_write(writes: list[Any]) -> None:
-    writes[0] = 5
-
-
-def id_of_another(writes: list[dict[str, Any]]) -> None:
-    writes[0]["id"] = 2
-
-
-def retired(writes: list[dict[str, Any]]) -> None:
-    writes[0] = {"w": "document.retire", "id": 99}
-
-
-def same_address(writes: list[dict[str, Any]]) -> None:
-    writes.append({**writes[0], "id": writes[0]["id"] + 1})
-
-
-def version(writes: list[dict[str, Any]]) -> None:
-    writes[0]["content"]["version"] = 7
-    writes[0]["content"]["kind"] = "delta"
-    writes[0]["content"]["ops"] = []
-    del writes[0]["content"]["value"]
-
-
-def inapplicable(writes: list[dict[str, Any]]) -> None:
-    writes[0]["content"] = {"kind": "delta", "version": 1, "ops": [["a", ["no"], "x"]]}
-
-
-def more_than_it_does(writes: list[dict[str, Any]]) -> None:
-    writes[0]["surprise"] = True
-
-
-PAPER = Address("notes", "papers", "one")
-LAST: dict[str, tuple[Any, list[Damage]]] = {
-    "update": (UpdateWhere(ITEMS, {"color": "red"}, {"more": 1}), [count, where]),
-    "delete": (DeleteWhere(ITEMS, {"color": "red"}), [count, where]),
-    "insert": (
-        InsertRow(ITEMS, {**ROW, "number": 2}),
-        [twice, column, table, missing, no_write, more_than_it_does],
-    ),
-    "create": (
-        CreateDocument(Address("notes", "papers", "two"), "latest", base(1, {})),
-        [id_of_another, same_address, version, more_than_it_does],
-    ),
-    "change": (
-        ChangeDocument(DocumentId(2), base(1, {})),
-        [retired, version, inapplicable, twice],
-    ),
-}
-CASES = [(name, damage) for name, (_, damages) in LAST.items() for damage in damages]
-
-
-@pytest.mark.parametrize(
-    ("name", "damage"), CASES, ids=[f"{name}-{damage.__name__}" for name, damage in CASES]
-)
-async def test_a_commit_that_does_not_fit_is_not_applied_and_the_replica_is_diverged_for_good(
-    name: str, damage: Damage
-) -> None:
-    async with pair() as (source, replica):
-        await source.commit([CreateDocument(PAPER, "rewindable", base(1, {}))])
-        await source.commit([LAST[name][0]])
-        *before, last = await entries_of(source)
-        await apply_batch(replica, before)
-        was = await records_of(replica)
-
-        with pytest.raises(StoreDiverged):
-            await apply_batch(replica, [tampered(last, damage)])
-
-        again = await OpenStore.open(means_on(replica), REPLICA)
-        for commits in ([last], [tampered(last, damage)]):
-            with pytest.raises(StoreDiverged):
-                await apply_batch(again, commits)
-        with pytest.raises(StoreDiverged):
-            await again.commit([])
-        with pytest.raises(StoreDiverged):
-            await promote(again.means, REPLICA)
-        info = await again.means.authority.execute(DescribeDocumentStore(REPLICA))
-        assert info.diverged is not None
-        assert info.seq == 3
-        assert await records_of(again) == was
-
-
-async def records_of(store: OpenStore) -> dict[str, bytes]:
-    """Return every record of a store but its head."""
-    wanted = Range(store.ref.partition, " ", "~", Record)
-    view = await store.means.authority.view(Reads(ranges=(wanted,)))
-    bodies = {key.sort: found.body for key, found in view.stored.items() if found is not None}
-    return {sort: body for sort, body in bodies.items() if sort != "head"}
-
-
-def means_on(store: OpenStore) -> Any:
-    """Return what works on the same records as a store does, as another process."""
-    authority: Any = store.means.authority
-    return means(authority._store, prefix="again")
-
-
-async def test_a_value_that_fits_but_is_another_is_found_with_the_next_commit() -> None:
-    async with pair() as (source, replica):
-        await source.commit([InsertRow(ITEMS, {**ROW, "number": 2})])
-        entries = await entries_of(source)
-
-        def another(writes: list[dict[str, Any]]) -> None:
-            writes[0]["row"]["color"] = "blue"
-
-        await apply_batch(replica, [entries[0], tampered_chain(entries[0], entries[1], another)])
-
-        with pytest.raises(StoreDiverged):
-            await apply_batch(replica, entries[2:])
-
-
-def tampered_chain(before: Logged, entry: Logged, damage: Damage) -> Logged:
-    return tampered(entry, damage, previous=before.digest)
-
-
-@pytest.mark.parametrize(
-    "fields", [{"previous": "0" * 64}, {"next_id": 1}], ids=["digest", "next_id"]
-)
-async def test_another_chain_and_ids_that_are_taken_are_diverged(fields: dict[str, Any]) -> None:
-    async with pair() as (source, replica):
-        entries = await entries_of(source)
-        await apply_batch(replica, entries[:1])
-
-        with pytest.raises(StoreDiverged):
-            await apply_batch(replica, [replace(entries[1], **fields)])
 
 
 async def test_a_write_of_a_newer_version_leaves_the_replica_to_a_newer_one() -> None:

@@ -94,7 +94,7 @@ class CommitWrites(DocumentsRequest):
 
     ``seen`` is the last commit its writer knows, if it tells: the attempt is then looked for among
     those behind it before it is taken for new. ``next_id`` is the least that may be given from now
-    on. ``grip`` and ``grips`` are needed for owners that somebody holds. ``schema`` is what its
+    on. ``grip`` must hold, whatever is written; of ``grips`` those whose owners are. ``schema`` is what its
     tables were prepared at; without it, each table is held to what the store has of it.
     Raises: NotFound, OwnerHeld, StaleWriter, TableMigrating, StoreDiverged, FarBehind, IdsMoved,
     and what the writes raise.
@@ -123,6 +123,8 @@ class CommitWrites(DocumentsRequest):
         if known is not None:
             return Decision(known)
         grips = self.grips if self.grip is None else (*self.grips, self.grip)
+        if self.grip is not None:
+            check_grip(head, self.grip)
         check_grips(head, {each.owner for each in self.staged}, grips)
         self._check_schema(head)
         self._check_ids(head)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from perdure.kernel.documents.commit import (
     DocumentsRequest,
@@ -100,16 +99,3 @@ def shape_of(table: Table) -> Mapping[str, object]:
         "key": list(table.key),
         "indexes": {name: list(columns) for name, columns in table.indexes.items()},
     }
-
-
-def shaped(told: Mapping[str, Any]) -> Table:
-    """Return the table that :func:`shape_of` has told. Raises Invalid kinds, KeyError, TypeError."""
-    owner, _, name = str(told["table"]).partition(":")
-    return Table(
-        owner=owner,
-        name=name,
-        columns=dict(told["columns"]),
-        key=tuple(told["key"]),
-        indexes={each: tuple(columns) for each, columns in told["indexes"].items()},
-        version=told["version"],
-    ).checked()

@@ -7,7 +7,7 @@ that are kept of it; an end with counts and the digest of every line before.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from perdure.kernel.canonical import canonical
@@ -109,8 +109,14 @@ def table_line(table: StoredTable) -> bytes:
         "table": table.name,
         "version": table.version,
     }
-    if table.moving is not None:
-        told["moving"] = asdict(table.moving)
+    moving = table.moving
+    if moving is not None:
+        told["moving"] = {
+            "behind": moving.behind,
+            "columns": moving.columns,
+            "indexes": {name: list(columns) for name, columns in moving.indexes.items()},
+            "version": moving.version,
+        }
     return line(told)
 
 

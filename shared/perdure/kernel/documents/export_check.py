@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from perdure.kernel.documents import export, places
@@ -23,12 +23,19 @@ from perdure.kernel.documents.export_parts import (
     check_kept,
     check_tails,
     invalid,
+    moving_of,
     read_part,
     table_of,
 )
 from perdure.kernel.documents.places import Address
 from perdure.kernel.documents.records import HISTORIES, Document, Revision, Row
-from perdure.kernel.documents.tables import Moving, StoredTable, Table, stored_as
+from perdure.kernel.documents.tables import (
+    StoredTable,
+    Table,
+    check_alter,
+    moving_to,
+    stored_as,
+)
 from perdure.kernel.errors import Invalid
 from perdure.kernel.ids import DocumentId, Epoch, Lineage, Partition, Seq
 from perdure.kernel.shown import shown
@@ -71,7 +78,10 @@ class ExportCheck:
         self._manifest: Manifest | None = None
         self._last: Place = (0, "", "")
         self._table: Table | None = None
-        self._versions: frozenset[int] = frozenset()
+        self._shape: Table | None = None
+        """What the last row is held to: its table, or what that is on its way to be."""
+        self._moving: tuple[Table, str] | None = None
+        """What the rows up to a sort key are already."""
         self._open: _Open | None = None
         self._lives: dict[str, list[tuple[int, int]]] = {}
         self._is_at_end = False
@@ -161,22 +171,23 @@ class ExportCheck:
         self._table = table_of(told)
         self._follows(export.table_place(told["table"]))
         self.counts.tables += 1
-        moving = moving_of(told["moving"], self._table) if "moving" in told else None
-        self._versions = frozenset((told["version"], moving.version if moving else told["version"]))
-        return replace(stored_as(self._store, self._table), moving=moving)
+        self._shape, self._moving = self._table, None
+        stored = stored_as(self._store, self._table)
+        moving = moving_of(told)
+        if moving is None:
+            return stored
+        table, behind = moving
+        check_alter(stored, table)
+        if behind is not None:
+            self._moving = (table, behind)
+        return replace(stored, moving=moving_to(table, behind))
 
     def _row_of(self, told: Mapping[str, Any]) -> Row:
         table = self._table
         if table is None or told["table"] != table.full_name:
             raise invalid("rows behind their table", f"one of {shown(told['table'])}")
-        if told["version"] not in self._versions:
-            raise invalid(f"rows of {table.full_name} of a version it has", shown(told["version"]))
         if any(type(each) not in (int, str, bool) for each in told["key"]):
             raise invalid(f"a key of {table.full_name}", shown(told["key"]))
-        if told["version"] == table.version:
-            table.check_row(told["value"])
-            if list(table.key_of(told["value"])) != told["key"]:
-                raise invalid(f"the key of a row of {table.full_name}", shown(told["key"]))
         row = Row(
             partition=self._store,
             table=table.full_name,
@@ -185,6 +196,15 @@ class ExportCheck:
             value=told["value"],
         )
         self._follows(export.row_place(table.full_name, row.key))
+        is_moved = self._moving is not None and row.key.sort <= self._moving[1]
+        self._shape = self._moving[0] if self._moving is not None and is_moved else table
+        if row.version != self._shape.version:
+            raise invalid(
+                f"a row of {table.full_name} of version {self._shape.version}", shown(row.version)
+            )
+        self._shape.check_row(row.value)
+        if self._shape.key_of(row.value) != row.row_key:
+            raise invalid(f"the key of a row of {table.full_name}", shown(told["key"]))
         self.counts.rows += 1
         return row
 
@@ -292,18 +312,3 @@ class ExportCheck:
                 expected=f"digest {told['sha256'][:12]}…", found=f"{self.sha256[:12]}…"
             )
         self._is_at_end = True
-
-
-def moving_of(told: Mapping[str, Any], table: Table) -> Moving:
-    """Return what the rows of a table are on their way to. Raises InvalidExport."""
-    if told.keys() != {each.name for each in fields(Moving)}:
-        raise invalid("where a table's rows are on their way to", shown(told))
-    behind = told["behind"]
-    if not (behind is None or isinstance(behind, str)):
-        raise invalid("the place of a row", shown(behind))
-    shape = {"columns": told["columns"], "indexes": told["indexes"], "version": told["version"]}
-    aim = table_of({"table": table.full_name, "key": list(table.key), **shape})
-    if aim.fingerprint != told["fingerprint"]:
-        raise invalid(f"the fingerprint of {table.full_name}", shown(told["fingerprint"]))
-    indexes = {name: tuple(columns) for name, columns in aim.indexes.items()}
-    return Moving(aim.version, aim.fingerprint, dict(aim.columns), indexes, behind)

@@ -54,6 +54,12 @@ _PARTS: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
         "tables": _NUMBER,
     },
 }
+_MOVING: Final[Mapping[str, tuple[type, ...]]] = {
+    "behind": (str, type(None)),
+    "columns": (dict,),
+    "indexes": (dict,),
+    "version": _NUMBER,
+}
 _OPTIONAL: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
     "table": {"moving": (dict,)},
     "document.create": {"retired_at": _NUMBER},
@@ -142,6 +148,22 @@ def check_tails(id: int, kinds: Sequence[Content]) -> None:
                     f"deltas that apply in document {id}: {error.expected}", error.found
                 ) from error
             tail = []
+
+
+def moving_of(table: Mapping[str, Any]) -> tuple[Table, str | None] | None:
+    """Return what the table of an export is on its way to be, and behind which row, if it is.
+
+    Raises Invalid kinds.
+    """
+    told = table.get("moving")
+    if told is None:
+        return None
+    if told.keys() != _MOVING.keys() or any(
+        type(value) not in _MOVING[name] for name, value in told.items()
+    ):
+        raise invalid(f"what {table['table']} is on its way to", shown(told))
+    moving = {name: value for name, value in told.items() if name != "behind"}
+    return table_of({**table, **moving}), told["behind"]
 
 
 def table_of(told: Mapping[str, Any]) -> Table:

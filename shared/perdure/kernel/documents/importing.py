@@ -47,17 +47,16 @@ DISCARD_RECORDS: Final = 90
 """Records that one commit removes of an import that was given up. Source: COMMIT_ACTIONS_MAX."""
 
 
-def records_of(brought: Brought, table: Table | None) -> list[Record]:
-    """Return the records that a store has of what an export brings; ``table`` is a row's."""
+def records_of(brought: Brought, shape: Table | None) -> list[Record]:
+    """Return the records that a store has of what an export brings; ``table`` is a row's, as its version has it."""
     match brought:
         case StoredTable():
             return [brought]
         case Row():
-            assert table is not None, "rows come behind their table"
-            sorts = table.index_sorts(brought.value) if brought.version == table.version else ()
+            assert shape is not None, "rows come behind their table"
             marks = [
                 IndexRow(partition=brought.partition, sort=sort, row_key=brought.row_key)
-                for sort in sorts
+                for sort in shape.index_sorts(brought.value)
             ]
             return [brought, *marks]
         case WholeDocument():

@@ -21,22 +21,24 @@ from perdure.kernel.documents.commit import (
     logged,
 )
 from perdure.kernel.documents.declare import shape_of
-from perdure.kernel.documents.errors import MigrationFailed, NewerTable, RowAbsent, UnknownTable
+from perdure.kernel.documents.errors import MigrationFailed, RowAbsent, UnknownTable
+from perdure.kernel.documents.export_parts import table_of
 from perdure.kernel.documents.places import Part
 from perdure.kernel.documents.records import Row, StoreHead, row_key, store_head_key
 from perdure.kernel.documents.rows import index_key, replace_row
 from perdure.kernel.documents.step import Step
 from perdure.kernel.documents.tables import (
-    Moving,
     StoredTable,
     Table,
+    check_alter,
     check_table,
     declared_by,
     moving_table,
+    moving_to,
     stored_as,
     stored_table_key,
 )
-from perdure.kernel.errors import Invalid, InvalidValue, PerdureError, WrongType
+from perdure.kernel.errors import Conflict, InvalidValue, PerdureError, WrongType
 from perdure.kernel.ids import Instant, Token
 from perdure.kernel.limits import COMMIT_ACTIONS_MAX, COMMIT_BYTES_MAX
 from perdure.kernel.places import after
@@ -48,6 +50,9 @@ BESIDE_ROWS: Final = 3
 
 CHUNK_BYTES_MAX: Final = COMMIT_BYTES_MAX // 2
 """Canonical bytes of the rows of one chunk, beside the indexes; a larger row is one alone."""
+
+MOVES: Final = frozenset({"table.alter", "row.move", "table.moved"})
+"""What a log tells of a table that moves."""
 
 Migrate = Callable[[dict[str, Any], int], dict[str, Any]]
 """Makes a row of a table's new version of one that was written with the version named."""
@@ -148,13 +153,7 @@ class EndMove(_TableRequest):
 def alter(step: Step, stored: StoredTable, table: Table) -> StoredTable:
     """Put a table on its way to another shape, as part of a commit. Raises Invalid, NewerTable."""
     check_alter(stored, table)
-    moving = Moving(
-        version=table.version,
-        fingerprint=table.fingerprint,
-        columns=dict(table.columns),
-        indexes={name: tuple(columns) for name, columns in table.indexes.items()},
-    )
-    altered = replace(stored, moving=moving)
+    altered = replace(stored, moving=moving_to(table))
     step.put(altered)
     step.schema += 1
     step.owners.add(table.owner)
@@ -202,19 +201,30 @@ def end_move(step: Step, stored: StoredTable) -> StoredTable:
     return there
 
 
-def check_alter(stored: StoredTable, table: Table) -> None:
-    """Refuse a change that no migration of rows can make. Raises Invalid, NewerTable."""
-    if stored.moving is not None or stored.version >= table.version:
-        raise NewerTable(
-            expected=f"{stored.name} at rest, below version {table.version}",
+def replay_move(step: Step, told: Mapping[str, Any]) -> None:
+    """Apply what a log tells of a table that moves.
+
+    Raises: UnknownTable, Conflict for what the table is not on its way to, and as the write did;
+    KeyError, TypeError for what is not spelled as writes are.
+    """
+    stored = step.read(stored_table_key(step.store, told["table"]))
+    if stored is None:
+        raise UnknownTable(expected="a table that was declared", found=shown(told["table"]))
+    if told["w"] == "table.alter":
+        alter(step, stored, table_of(told))
+        return
+    if stored.moving is None or stored.moving.version != told["version"]:
+        raise Conflict(
+            expected=f"{stored.name} on its way to version {told['version']}",
             found=f"version {stored.moving_to or stored.version}",
         )
-    was = [(name, stored.columns[name]) for name in stored.key_columns]
-    shall_be = [(name, table.columns[name]) for name in table.key]
-    if was != shall_be:
-        raise Invalid(
-            expected=f"the key of {stored.name} to stay: {shown(was)}", found=shown(shall_be)
-        )
+    if told["w"] == "row.move":
+        key = moving_table(stored).key_of(told["row"])
+        move_row(step, stored, key, told["row"])
+    elif step.find(rows_left(stored, 1)):
+        raise Conflict(expected=f"every row of {stored.name} to be moved", found="rows left")
+    else:
+        end_move(step, stored)
 
 
 def rows_left(stored: StoredTable, limit: int) -> Range[Row]:
@@ -262,9 +272,7 @@ def _migrated(table: Table, row: Row, migrate: Migrate) -> dict[str, Any]:
     except Exception as error:
         raise MigrationFailed(expected=expected, found=repr(error)) from error
     if table.key_of(made) != row.row_key:
-        raise MigrationFailed(
-            expected=f"the key {shown(row.row_key)} to stay", found=shown(table.key_of(made))
-        )
+        raise MigrationFailed(expected=expected, found=f"one for {shown(table.key_of(made))}")
     return made
 
 
@@ -278,5 +286,6 @@ def _require_places(step: Step, stored: StoredTable, keys: Sequence[tuple[Part, 
     """Ask at once for all that the rows of a chunk may leave. Raises Missing."""
     table = declared_by(stored)
     rows = [step.read(row_key(step.store, stored.name, key)) for key in keys]
-    sorts = [sort for row in rows if row is not None for sort in table.index_sorts(row.value)]
+    found = [row for row in rows if row is not None and row.version == table.version]
+    sorts = [sort for row in found for sort in table.index_sorts(row.value)]
     step.require(*(index_key(step.store, sort) for sort in sorts))

@@ -10,8 +10,10 @@ from perdure.kernel.documents.content import content_of
 from perdure.kernel.documents.declare import declare
 from perdure.kernel.documents.errors import UnknownTable
 from perdure.kernel.documents.export_parts import table_of
+from perdure.kernel.documents.migrate import MOVES, replay_move
 from perdure.kernel.documents.places import Address
 from perdure.kernel.documents.records import row_key
+from perdure.kernel.documents.reserve import reserve
 from perdure.kernel.documents.rows import (
     DeleteRow,
     DeleteWhere,
@@ -45,6 +47,12 @@ def replay(step: Step, told: Mapping[str, Any]) -> None:
         if step.read(stored_table_key(step.store, table.full_name)) is not None:
             raise Conflict(expected=f"no table {table.full_name}", found="one")
         declare(step, table)
+        return
+    if kind in MOVES:
+        replay_move(step, told)
+        return
+    if kind == "ids.reserve":
+        reserve(step, told["first"], told["count"])
         return
     staged = _document(told) if kind.startswith("document.") else _row(_table(step, told), told)
     staged.apply(step)

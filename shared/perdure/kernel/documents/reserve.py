@@ -9,7 +9,7 @@ from typing import Final
 from perdure.kernel.documents import places
 from perdure.kernel.documents.step import StagedWrite, Step, exhausted
 from perdure.kernel.documents.writes import CopyDocument, CreateDocument
-from perdure.kernel.errors import OutOfRange
+from perdure.kernel.errors import Conflict, OutOfRange
 from perdure.kernel.ids import Partition
 from perdure.kernel.shown import shown
 from perdure.kernel.view import Reads
@@ -46,11 +46,17 @@ class ReserveIds:
         return Reads()
 
     def apply(self, step: Step) -> None:
-        first = step.next_id
-        if first + self.count > places.SAFE_INTEGER_MAX:
-            raise exhausted()
-        step.next_id = first + self.count
-        step.tell("ids.reserve", {"first": first, "count": self.count})
+        reserve(step, step.next_id, self.count)
+
+
+def reserve(step: Step, first: int, count: int) -> None:
+    """Let nobody be given ids from ``first`` on. Raises IdsExhausted; Conflict if one was."""
+    if first < step.next_id:
+        raise Conflict(expected=f"ids from {step.next_id} on", found=str(first))
+    if first + count > places.SAFE_INTEGER_MAX:
+        raise exhausted()
+    step.next_id = first + count
+    step.tell("ids.reserve", {"first": first, "count": count})
 
 
 def ids_taken(staged: Iterable[StagedWrite]) -> int:

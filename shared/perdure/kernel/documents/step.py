@@ -91,9 +91,9 @@ class Step:
 
         Those of the store are as many as the range may hold.
         """
-        found: dict[str, R | None] = {each.key.sort: each for each in self.view.find(wanted)}
+        found: dict[str, R | None] = {each.key.sort: each for each in self.find(wanted)}
         for key, record in self._written.items():
-            if key.partition == wanted.partition and wanted.first <= key.sort < wanted.last:
+            if lies_in(wanted, key):
                 found[key.sort] = record  # type: ignore[assignment]  # written as the range's kind
         return [record for _, record in sorted(found.items()) if record is not None]
 

@@ -243,6 +243,25 @@ def moving_table(stored: StoredTable) -> Table:
     return _table(stored, moving.version, moving.columns, moving.indexes)
 
 
+def shapes_of(stored: StoredTable) -> dict[int, Table]:
+    """Return what rows of a table may be, by version: of two while it moves."""
+    shapes = {stored.version: declared_by(stored)}
+    if stored.moving is not None:
+        shapes[stored.moving.version] = moving_table(stored)
+    return shapes
+
+
+def moving_to(table: Table, behind: str | None = None) -> Moving:
+    """Return what a store keeps of a table that rows are being brought to."""
+    return Moving(
+        version=table.version,
+        fingerprint=table.fingerprint,
+        columns=dict(table.columns),
+        indexes={name: tuple(columns) for name, columns in table.indexes.items()},
+        behind=behind,
+    )
+
+
 def _table(
     stored: StoredTable,
     version: int,
@@ -285,3 +304,18 @@ def check_table(stored: StoredTable, table: Table) -> int:
             found="other columns, key or indexes: a change needs a new version",
         )
     return stored.version
+
+
+def check_alter(stored: StoredTable, table: Table) -> None:
+    """Refuse a change that no migration of rows can make. Raises Invalid, NewerTable."""
+    if stored.moving is not None or stored.version >= table.version:
+        raise NewerTable(
+            expected=f"{stored.name} at rest, below version {table.version}",
+            found=f"version {stored.moving_to or stored.version}",
+        )
+    was = [(name, stored.columns[name]) for name in stored.key_columns]
+    shall_be = [(name, table.columns[name]) for name in table.key]
+    if was != shall_be:
+        raise Invalid(
+            expected=f"the key of {stored.name} to stay: {shown(was)}", found=shown(shall_be)
+        )

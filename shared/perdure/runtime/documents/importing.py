@@ -17,7 +17,8 @@ from perdure.kernel.documents.importing import (
     records_of,
 )
 from perdure.kernel.documents.places import DocumentStoreRef
-from perdure.kernel.documents.tables import StoredTable, Table, declared_by
+from perdure.kernel.documents.records import Row
+from perdure.kernel.documents.tables import StoredTable, Table, shapes_of
 from perdure.kernel.ids import Lineage
 from perdure.kernel.limits import BODY_BYTES_MAX
 from perdure.kernel.record import Record
@@ -79,10 +80,11 @@ async def import_store(
         request = ImportRecords(ref, exported.sha256, done, tuple(records))
         return await means.authority.execute(request)
 
-    table: Table | None = None
+    shapes: dict[int, Table] = {}
     async for brought in reading.things():
         if isinstance(brought, StoredTable):
-            table = declared_by(brought)
+            shapes = shapes_of(brought)
+        table = shapes[brought.version] if isinstance(brought, Row) else None
         for record in records_of(brought, table):
             done = await written(chunks.add(record))
     done = await written(chunks.rest())

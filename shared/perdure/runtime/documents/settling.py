@@ -30,9 +30,8 @@ async def settled(authority: ReadsAndExecutes, request: CommitWrites, pause: Pau
     the log says: whichever of its sendings arrives first, the head lets no other in.
     Raises: OutcomeUnknown if nobody can say; what the commit raises, and it has not happened.
     """
-    assert request.seen is not None, "a commit can be found by who says what it has seen"
     try:
-        return await _executed(authority, request, request.seen, pause)
+        return await _executed(authority, request, pause)
     except OutcomeUnknown as error:
         unknown: PerdureError = error
     for tries in range(SETTLE_TRIES):
@@ -42,7 +41,7 @@ async def settled(authority: ReadsAndExecutes, request: CommitWrites, pause: Pau
             if found is not None:
                 return found
             request = replace(request, seen=seen)
-            reply: Committed = await authority.execute(request)
+            reply = await executed_at_once(authority, request, seen, pause)
         except (Unavailable, LogTrimmed, StaleCursor, LineageChanged) as error:
             unknown = error
         else:
@@ -53,16 +52,16 @@ async def settled(authority: ReadsAndExecutes, request: CommitWrites, pause: Pau
     ) from unknown
 
 
-async def _executed(
-    authority: ReadsAndExecutes, request: CommitWrites, last: Seq, pause: Pause
-) -> Committed:
+async def _executed(authority: ReadsAndExecutes, request: CommitWrites, pause: Pause) -> Committed:
     """Execute a commit whose writer may have looked long ago: nothing of it was sent before."""
+    assert request.seen is not None, "a commit can be found by who says what it has seen"
     try:
-        return await executed_at_once(authority, request, last, pause)
+        return await executed_at_once(authority, request, request.seen, pause)
     except FarBehind:
         head = await head_of(authority, request)
-        seen = last if head is None else head.seq
-        return await executed_at_once(authority, replace(request, seen=seen), seen, pause)
+        seen = request.seen if head is None else head.seq
+        request = replace(request, seen=seen)
+        return await executed_at_once(authority, request, seen, pause)
 
 
 async def head_of(authority: ReadsAndExecutes, request: CommitWrites) -> StoreHead | None:

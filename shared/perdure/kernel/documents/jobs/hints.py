@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from perdure.kernel.documents.commit import DocumentsRequest
+from perdure.kernel.documents.commit import DocumentsRequest, existing_head
 from perdure.kernel.documents.jobs.records import (
     JobAddress,
     JobWake,
     find_job,
     hint_of,
+    hint_sort,
     job_wake_key,
 )
 from perdure.kernel.documents.places import job_wake_partition
@@ -68,7 +69,7 @@ class RestJob(DocumentsRequest):
         head = view.get(store_head_key(self.stream))
         hint = view.get(job_wake_key(self.ref.wake, self.hint))
         found = None if head is None else find_job(view, self.stream, self.job)
-        if found is not None and found.record.hint == self.hint:
+        if found is not None and self._is_its(found.record.hint):
             if found.record.claim.is_held(now):
                 return Decision("held")
             wakes_at = found.record.wakes_at
@@ -78,12 +79,15 @@ class RestJob(DocumentsRequest):
         # The head is written as it is: a hint leaves only if nobody has named it meanwhile.
         return Decision("rests", (Removed(hint.key), head))
 
+    def _is_its(self, minute: int | None) -> bool:
+        return minute is not None and hint_sort(self.ref, self.job, minute) == self.hint
+
 
 @dataclass(frozen=True, slots=True)
 class HintJob(DocumentsRequest):
     """Let a job be found again whose hint is not there: a store that was imported has none.
 
-    Say whether it was missing.
+    Say whether it was missing. Raises: NotFound, FollowsSource for a replica.
     """
 
     job: JobAddress
@@ -93,9 +97,9 @@ class HintJob(DocumentsRequest):
         return Reads(keys=(store_head_key(self.stream),), ranges=(life,))
 
     def decide(self, view: View, now: Instant) -> Decision[bool]:
-        head = view.get(store_head_key(self.stream))
-        found = None if head is None else find_job(view, self.stream, self.job)
-        if head is None or found is None or found.record.wakes_at is None:
+        head = existing_head(view, self.ref)
+        found = find_job(view, self.stream, self.job)
+        if found is None or found.record.wakes_at is None:
             return Decision(reply=False)
         hint = hint_of(self.ref, self.job, found.record.wakes_at)
         if view.get(hint.key) is not None:

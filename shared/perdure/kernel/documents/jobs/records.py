@@ -99,10 +99,9 @@ def job_wake_key(wake: Partition, sort: str) -> Key[JobWake]:
 
 def hint_of(ref: DocumentStoreRef, job: JobAddress, at: Instant) -> JobWake:
     """Return the hint of a job for the minute of ``at``."""
-    store = f"{short_hash(ref.storage)}/{short_hash(ref.store)}"
     return JobWake(
         partition=ref.wake,
-        sort=f"{number(minute_of(at))}/{store}/{short_hash(job.owner, job.name, job.job)}",
+        sort=hint_sort(ref, job, minute_of(at)),
         storage=ref.storage,
         store=ref.store,
         owner=job.owner,
@@ -110,6 +109,12 @@ def hint_of(ref: DocumentStoreRef, job: JobAddress, at: Instant) -> JobWake:
         job=job.job,
         at=at,
     )
+
+
+def hint_sort(ref: DocumentStoreRef, job: JobAddress, minute: int) -> str:
+    """Spell where the hint of a job lies for a minute."""
+    store = f"{short_hash(ref.storage)}/{short_hash(ref.store)}"
+    return f"{number(minute)}/{store}/{short_hash(job.owner, job.name, job.job)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,19 @@ from perdure.kernel.documents.errors import RevisionDiffers, UnknownJob
 from perdure.kernel.documents.jobs.records import (
     FoundJob,
     JobAddress,
-    JobWake,
     find_end,
     find_job,
     hint_of,
+    hint_sort,
     job_wake_key,
 )
-from perdure.kernel.documents.jobs.value import JobClaim, JobEnd, JobRecord, Outcome
+from perdure.kernel.documents.jobs.value import (
+    JobClaim,
+    JobEnd,
+    JobRecord,
+    Outcome,
+    minute_of,
+)
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import document_key, store_head_key
 from perdure.kernel.documents.step import Step
@@ -61,7 +67,7 @@ class JobStep:
 
     def __init__(self, request: JobRequest, view: View, now: Instant) -> None:
         self.head = existing_head(view, request.ref)
-        self.step = Step(view, self.head, self.head.next_id)
+        self.step = Step(view, self.head, self.head.next_id, proves_tables=True)
         self.now = now
         self._view = view
         self._request = request
@@ -152,18 +158,22 @@ class JobStep:
 
     def _hinted(self, record: JobRecord) -> JobRecord:
         at = record.wakes_at
-        hint = None if at is None else hint_of(self._request.ref, self._request.job, at)
-        self._move_hint(record.hint, hint)
-        return replace(record, hint=None if hint is None else hint.sort)
+        self._move_hint(record.hint, at)
+        return replace(record, hint=None if at is None else minute_of(at))
 
-    def _move_hint(self, lies: str | None, hint: JobWake | None) -> None:
-        if hint is not None and hint.sort == lies:
+    def _move_hint(self, lies: int | None, at: Instant | None) -> None:
+        """Let the hint lie in the minute of a moment, or nowhere."""
+        if at is not None and minute_of(at) == lies:
             return
-        wake = self._request.ref.wake
-        if lies is not None and self._view.get(job_wake_key(wake, lies)) is not None:
-            self._hints.append(Removed(job_wake_key(wake, lies)))
-        if hint is not None and self._view.get(hint.key) is None:
-            self._hints.append(hint)
+        ref, job = self._request.ref, self._request.job
+        if lies is not None:
+            gone = job_wake_key(ref.wake, hint_sort(ref, job, lies))
+            if self._view.get(gone) is not None:
+                self._hints.append(Removed(gone))
+        if at is not None:
+            hint = hint_of(ref, job, at)
+            if self._view.get(hint.key) is None:
+                self._hints.append(hint)
 
 
 def check_claim(claim: JobClaim, grip: JobGrip, job: JobAddress) -> None:

@@ -148,8 +148,8 @@ class JobRecord:
     state: DocumentId | None = None
     """The document of its state, if it has any."""
 
-    hint: str | None = None
-    """Where the hint lies by which it is found."""
+    hint: int | None = None
+    """Minute in which the hint lies by which it is found: where that is, its store says."""
 
     @property
     def wakes_at(self) -> Instant | None:
