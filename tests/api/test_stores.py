@@ -302,7 +302,7 @@ REFUSED = {
             ]
         },
         409,
-        "counts_differ",
+        "row_count_differs",
     ),
     "content too large": ({"writes": [create("third", "x" * 4_200_000)]}, 413, "too_large"),
 }
