@@ -344,8 +344,7 @@ class OpenStore:
 
         Raises what it raises; TableMigrating if tables of this handle are no more what they were.
         """
-        self._check_open()
-        head, found = await read_at_once(self.means.authority, self.ref, look, self.means.pause)
+        head, found = await self.look_with_head(look)
         schema = self._schema
         if schema not in (None, head.schema) and not await self._tables_stand(schema):
             raise tables_altered(schema, head.schema)
@@ -353,9 +352,13 @@ class OpenStore:
 
     async def look(self, look: Callable[[View], T]) -> T:
         """Return what ``look`` makes of the store, whatever its tables are on their way to."""
-        self._check_open()
-        _, found = await read_at_once(self.means.authority, self.ref, look, self.means.pause)
+        _, found = await self.look_with_head(look)
         return found
+
+    async def look_with_head(self, look: Callable[[View], T]) -> tuple[StoreHead, T]:
+        """Return what :meth:`look` does, and the head as it was then. Raises what ``look`` raises."""
+        self._check_open()
+        return await read_at_once(self.means.authority, self.ref, look, self.means.pause)
 
     async def find(self, address: Address, at: Seq | None = None) -> Document | None:
         """Return the document at an address, now or at a commit."""
