@@ -10,6 +10,7 @@ from perdure.kernel.canonical import canonical, digest, strict
 from perdure.kernel.documents import places
 from perdure.kernel.documents.bodies import fields_in, json_in, object_in, typed
 from perdure.kernel.documents.places import Address, DocumentStoreRef, Part
+from perdure.kernel.documents.underway import Importing
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import (
     DocumentId,
@@ -65,17 +66,6 @@ class HeldOwner:
     epoch: Epoch
     holder: Holder
     until: Instant
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Importing:
-    """How far an import has come: nothing of it is visible yet."""
-
-    sha256: str
-    """Of the lines of the export."""
-
-    done: int
-    """Records that are written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
