@@ -244,9 +244,11 @@ PLACES = {
         "s3:DeleteObject": {"segment", "checkpoint", "archive", "warehouse"},
     },
     "jobs": {
-        "s3:GetObject": {"segment", "checkpoint", "archive", "warehouse", "authority.json"},
-        "s3:PutObject": {"archive", "warehouse", "authority.json"},
-        "s3:DeleteObject": {"segment", "checkpoint", "archive", "warehouse"},
+        "s3:GetObject": {
+            *("segment", "checkpoint", "archive", "warehouse", "export", "authority.json")
+        },
+        "s3:PutObject": {"archive", "warehouse", "export", "authority.json"},
+        "s3:DeleteObject": {"segment", "checkpoint", "archive", "warehouse", "export"},
     },
     "sessions": {
         "s3:GetObject": {

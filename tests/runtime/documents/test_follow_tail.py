@@ -9,6 +9,7 @@ import random
 import pytest
 from tests.support.documents import REF, means, opened
 from tests.support.following import (
+    NOTES,
     Reports,
     address,
     create,
@@ -23,8 +24,9 @@ from tests.support.following import (
 from perdure.authority.memory import MemoryStore
 from perdure.kernel.documents import log
 from perdure.kernel.documents.errors import StoreDiverged
-from perdure.kernel.documents.followed import AddressView, NamespaceView
+from perdure.kernel.documents.followed import AddressView, NamespaceView, TableView
 from perdure.kernel.documents.records import store_head_key
+from perdure.kernel.documents.rows import InsertRow, UpdateRow
 from perdure.kernel.documents.writes import RetireDocument
 from perdure.kernel.errors import NotFound, StoreUnavailable
 from perdure.kernel.ids import DocumentId, Lineage, Seq
@@ -37,6 +39,7 @@ from perdure.runtime.documents.follow.tail import (
 )
 from perdure.runtime.documents.follow.views import follow_view
 from perdure.runtime.documents.log import trim_log
+from perdure.runtime.documents.tables import prepared
 
 pytestmark = pytest.mark.stores
 
@@ -289,3 +292,29 @@ async def test_a_handle_hears_of_others_at_once_if_its_log_is_polled():
 
     assert (told, again) == (1, 0), "what the handle has told itself is not read again"
     assert seqs == [1, 2, 3]
+
+
+async def test_a_table_that_moves_to_another_version_is_followed_row_by_row():
+    records = MemoryStore()
+    newer = dataclasses.replace(NOTES, version=2, columns={**NOTES.columns, "more": "str"})
+    async with opened(records) as store:
+        await prepared(store, [NOTES])
+        rows = [{"id": id, "state": "open", "size": id} for id in range(1, 8)]
+        await store.commit([InsertRow(NOTES, row) for row in rows])
+        followed = await FollowedStore.open(with_pauses(records), REF)
+        own = host()
+        table = follow_view(own, followed, TableView(NOTES))
+        await own.activate()
+        watch = table.watch()
+
+        await prepared(store, [newer], {"notes": lambda row, _: {**row, "more": "x"}})
+        await store.commit([UpdateRow(newer, (1,), {"size": 9})])
+        while await followed.poll():
+            await turn()
+        looked = await store.read(lambda view: TableView(newer).look(view, REF.partition))
+        told = await frames(watch)
+        own.close()
+
+    assert table.value == looked
+    assert {row["more"] for row in table.value.values()} == {"x"}
+    assert all(frame.ops[0][0] == "s" for frame in told), "nothing was looked at again"
