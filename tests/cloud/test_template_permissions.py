@@ -244,9 +244,11 @@ PLACES = {
         "s3:DeleteObject": {"segment", "checkpoint", "archive", "warehouse"},
     },
     "jobs": {
-        "s3:GetObject": {"segment", "checkpoint", "archive", "warehouse", "authority.json"},
-        "s3:PutObject": {"archive", "warehouse", "authority.json"},
-        "s3:DeleteObject": {"segment", "checkpoint", "archive", "warehouse"},
+        "s3:GetObject": {
+            *("segment", "checkpoint", "archive", "warehouse", "export", "authority.json")
+        },
+        "s3:PutObject": {"archive", "warehouse", "export", "authority.json"},
+        "s3:DeleteObject": {"segment", "checkpoint", "archive", "warehouse", "export"},
     },
     "sessions": {
         "s3:GetObject": {
@@ -362,14 +364,6 @@ def test_dispatch_writes_heads_and_hints_alone():
     assert put(role, SESSION.wake, enclosed=True)
     assert not put(role, REF.catalog, enclosed=True)
     assert not put(role, quota_partition(REF.partition, "ann"), enclosed=True)
-
-
-@pytest.mark.parametrize("function", sorted(CALLS))
-def test_document_stores_are_written_by_those_who_are_asked_to_or_go_on_with_jobs(function):
-    role = Role(ROLES[function])
-    writers = {"api", "jobs", "dispatch"}
-
-    assert put(role, NOTES.partition, enclosed=True) == (function in writers)
 
 
 # ------------------------------------------------------------------ one storage of a table

@@ -153,7 +153,10 @@ class JobStore:
         return self.ask(StopJob(REF, self.job, self.token(), grip=grip, change=change))
 
     def fail_finish(self, grip: JobGrip, failures: int) -> Any:
-        return self.ask(FailFinish(REF, self.job, self.token(), grip=grip, failures=failures))
+        error = WireError("runtime_error", f"failure {failures}")
+        return self.ask(
+            FailFinish(REF, self.job, self.token(), grip=grip, failures=failures, error=error)
+        )
 
     def end(self, grip: JobGrip, *staged: Any) -> Any:
         return self.ask(EndJob(REF, self.job, self.token(), grip=grip, staged=staged))

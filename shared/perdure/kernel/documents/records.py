@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, Self, get_args
 
 from perdure.kernel.canonical import canonical, digest, strict
@@ -115,6 +115,13 @@ class StoreHead(Record):
     @property
     def key(self) -> Key[StoreHead]:
         return store_head_key(self.partition)
+
+    def body(self) -> bytes:
+        if any(getattr(self, name) != value for name, value in self.later.items()):
+            # By name: a class with slots is not the one that ``super`` would look for.
+            return Record.body(self)
+        # By hand, as pydantic would: every commit spells it.
+        return canonical({name: getattr(self, name) for name in _HEAD_FIELDS})
 
     def held_by(self, owner: str, now: Instant) -> HeldOwner | None:
         """Return who has ``owner`` in hand, if anybody has whose lease still runs."""
@@ -250,13 +257,17 @@ class Row(Record):
 
     row_key: tuple[Part, ...]
     value: dict[str, Any]
+    spelled: bytes = field(default=b"", compare=False, repr=False)
+    """Canonical JSON of ``value``, if it was spelled already: the log has it too."""
 
     @property
     def key(self) -> Key[Row]:
         return row_key(self.partition, self.table, self.row_key)
 
     def body(self) -> bytes:
-        return canonical({"key": list(self.row_key), "value": self.value, "version": self.version})
+        value = self.spelled or canonical(self.value)
+        key = canonical(list(self.row_key))
+        return b'{"key":%s,"value":%s,"version":%d}' % (key, value, self.version)
 
     @classmethod
     def read(cls, partition: Partition, sort: str, body: bytes) -> Self:
@@ -352,6 +363,8 @@ class Logged(Record):
         except (KeyError, TypeError) as error:
             raise Corrupt(expected=f"a commit at {partition} {sort}", found=str(error)) from error
 
+
+_HEAD_FIELDS: Final = ("lineage", "seq", "digest", "next_id", "epoch", "schema")
 
 _DOCUMENT_FIELDS: Final[dict[str, tuple[type, ...]]] = {
     "id": (int,),
