@@ -257,14 +257,6 @@ def test_dispatch_writes_heads_and_hints_alone():
     assert not put(role, quota_partition(REF.partition, "ann"), enclosed=True)
 
 
-@pytest.mark.parametrize("function", sorted(CALLS))
-def test_document_stores_are_written_by_those_who_are_asked_to_or_go_on_with_jobs(function):
-    role = Role(ROLES[function])
-    writers = {"api", "jobs", "dispatch"}
-
-    assert put(role, NOTES.partition, enclosed=True) == (function in writers)
-
-
 # ------------------------------------------------------------------ one storage of a table
 
 

@@ -7,10 +7,12 @@ import random
 from typing import Any
 
 import pytest
+from tests.support.conversing import conversation
 from tests.support.documents import opened
 from tests.support.following import (
     NOTES,
     Reports,
+    Thing,
     address,
     create,
     frames,
@@ -28,6 +30,7 @@ from perdure.kernel.documents.rows import DeleteRow, InsertRow, PutRow, UpdateRo
 from perdure.kernel.documents.writes import ChangeDocument, RetireDocument
 from perdure.kernel.errors import Refused, StoreUnavailable
 from perdure.kernel.ids import DocumentId
+from perdure.runtime.documents.conversations import ConversationStorage
 from perdure.runtime.documents.follow import feed
 from perdure.runtime.documents.follow.host import Observation
 from perdure.runtime.documents.follow.views import follow_view
@@ -167,6 +170,59 @@ async def test_what_the_owner_marks_while_it_adopts_is_in_the_same_frame():
         followed.close()
 
     assert [frame.value for frame in told] == [[1, 1]]
+
+
+async def test_an_adopted_commit_of_conversations_that_two_sources_see_is_one_computation():
+    async with opened() as store:
+        storage = await ConversationStorage.open(store, "app")
+        things = Thing({"n": 0}), Thing({"n": 0})
+        followed = host()
+        first, second = (followed.follow(each.attach) for each in things)
+        computed = []
+
+        def total(a, b):
+            computed.append(1)
+            return a["n"] + b["n"]
+
+        both = followed.derive(total, first, second)
+        await followed.activate()
+        leave = store.feed.join(followed.batch)
+        watch = both.watch()
+        computed.clear()
+
+        def adopt(seq):
+            for each in things:
+                each.set(seq)
+
+        seq = await storage.commit([conversation(1)], adopt)
+        told = await frames(watch)
+        leave()
+        leave()
+        followed.close()
+        await storage.close()
+
+    assert [frame.value for frame in told] == [2 * seq]
+    assert len(computed) == 1
+
+
+async def test_an_entry_that_nobody_understands_fails_the_views_and_not_the_commit(monkeypatch):
+    reports = Reports()
+    async with opened() as store:
+        followed = host(reports)
+        note = follow_view(followed, store, AddressView(address("a")))
+        running = asyncio.create_task(followed.run())
+        await until(lambda: followed.is_live)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(AddressView, "ops", lambda *_: {}["no such thing"])
+            reply = await store.commit([create("a", {"n": 1})])
+        await until(lambda: reports.errors and followed.is_live)
+        followed.close()
+        await running
+
+    assert reply.seq == 1
+    assert "KeyError" in str(reports.errors[0])
+    assert note.value["value"] == {"n": 1}
 
 
 async def test_a_commit_that_is_refused_is_no_frame():
