@@ -42,17 +42,19 @@ def test_an_export_that_was_whole_before_its_process_died_is_found_again(tmp_pat
 
 
 def test_what_lies_there_and_is_no_export_is_told_of_and_stays(tmp_path):
-    async def run():
-        chosen = made(local(tmp_path / "root", app="tests.support.chores:app"))
-        async with opened(MemoryStore()) as store:
-            exports = ExportsHere(chosen, None, store.means)
-            at, _ = await exports(store.ref, JobId("j"), silently)
-            Path(at).write_text("{}", encoding="utf-8")
-            with pytest.raises(InvalidExport):
-                await exports(store.ref, JobId("j"), silently)
-            return Path(at).read_text(encoding="utf-8")
+    chosen = made(local(tmp_path / "root", app="tests.support.chores:app"))
 
-    assert asyncio.run(run()) == "{}"
+    async def run():
+        async with opened(MemoryStore()) as store:
+            at, _ = await ExportsHere(chosen, None, store.means)(store.ref, JobId("j"), silently)
+        return Path(at)
+
+    at = asyncio.run(run())
+    at.write_text("{}", encoding="utf-8")
+
+    with pytest.raises(InvalidExport):
+        asyncio.run(run())
+    assert at.read_text(encoding="utf-8") == "{}"
 
 
 def note(key):

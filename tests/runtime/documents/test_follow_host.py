@@ -64,6 +64,24 @@ async def test_a_batch_is_one_frame_and_one_computation():
     assert told[2][0].ops == (["r", 31],)
 
 
+async def test_what_is_derived_along_two_ways_is_computed_behind_the_longer_one():
+    near, far = Thing({"n": 1}), Thing({"n": 2})
+    followed = host()
+    first, second = followed.follow(near.attach), followed.follow(far.attach)
+    computed = []
+    doubled = followed.derive(lambda value: 2 * value["n"], second)
+    both = followed.derive(lambda a, b: computed.append(1) or [a["n"], b], first, doubled)
+    await followed.activate()
+    computed.clear()
+
+    with followed.batch.within():
+        near.set(10)
+        far.set(20)
+
+    assert both.value == [10, 40]
+    assert len(computed) == 1
+
+
 async def test_calls_outside_a_batch_are_one_batch_of_the_next_turn():
     one, other = Thing({"n": 1}), Thing({"n": 2})
     followed = host()

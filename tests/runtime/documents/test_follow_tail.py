@@ -31,6 +31,7 @@ from perdure.kernel.documents.writes import RetireDocument
 from perdure.kernel.errors import NotFound, StoreUnavailable
 from perdure.kernel.ids import DocumentId, Lineage, Seq
 from perdure.kernel.view import Decision, Reads
+from perdure.runtime.documents.follow.feed import Feed
 from perdure.runtime.documents.follow.tail import (
     POLL_SECONDS_FIRST,
     POLL_SECONDS_MAX,
@@ -318,3 +319,44 @@ async def test_a_table_that_moves_to_another_version_is_followed_row_by_row():
     assert table.value == looked
     assert {row["more"] for row in table.value.values()} == {"x"}
     assert all(frame.ops[0][0] == "s" for frame in told), "nothing was looked at again"
+
+
+async def test_a_commit_that_two_bring_is_told_once():
+    async with opened(MemoryStore()) as store:
+        replies = [await store.commit([create(key)]) for key in "ab"]
+        feed, heard = Feed(Seq(0)), Heard()
+        feed.listen(heard, host().batch)
+
+        for reply in (replies[0], replies[0], replies[1], replies[0]):
+            feed.offer(reply.entry)
+
+    assert heard.seqs == [1, 2]
+    assert feed.seq == 2
+
+
+async def test_a_look_that_a_trim_came_into_is_taken_again():
+    records = MemoryStore()
+    async with opened(records) as store:
+        (first,) = (await store.commit([create("a", {"n": 1})])).ids
+        followed_means = with_pauses(records)
+        followed = await FollowedStore.open(followed_means, REF)
+        view = followed_means.authority.view
+        heads = [Reads(peeks=(store_head_key(REF.partition),))] * 2
+
+        async def at_its_end(reads):
+            found = await view(reads)
+            if heads and reads == heads[-1]:
+                heads.pop()
+                if not heads:  # the store has been looked at, and nobody knows it yet
+                    followed.feed.restart((await store.commit([set_to(first, 2)])).seq)
+            return found
+
+        followed_means.authority.view = at_its_end
+        own = host()
+        note = follow_view(own, followed, AddressView(address("a")))
+        await own.activate()
+        value = note.value["value"]
+        own.close()
+
+    assert heads == []
+    assert value == {"n": 2}

@@ -10,6 +10,7 @@ from perdure.kernel.canonical import canonical, digest, strict
 from perdure.kernel.documents import places
 from perdure.kernel.documents.bodies import fields_in, json_in, object_in, typed
 from perdure.kernel.documents.places import Address, DocumentStoreRef, Part
+from perdure.kernel.documents.underway import Importing
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import (
     DocumentId,
@@ -68,17 +69,6 @@ class HeldOwner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Importing:
-    """How far an import has come: nothing of it is visible yet."""
-
-    sha256: str
-    """Of the lines of the export."""
-
-    done: int
-    """Records that are written."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreHead(Record):
     """The one record that every commit to a document store writes."""
 
@@ -115,13 +105,6 @@ class StoreHead(Record):
     @property
     def key(self) -> Key[StoreHead]:
         return store_head_key(self.partition)
-
-    def body(self) -> bytes:
-        if any(getattr(self, name) != value for name, value in self.later.items()):
-            # By name: a class with slots is not the one that ``super`` would look for.
-            return Record.body(self)
-        # By hand, as pydantic would: every commit spells it.
-        return canonical({name: getattr(self, name) for name in _HEAD_FIELDS})
 
     def held_by(self, owner: str, now: Instant) -> HeldOwner | None:
         """Return who has ``owner`` in hand, if anybody has whose lease still runs."""
@@ -363,8 +346,6 @@ class Logged(Record):
         except (KeyError, TypeError) as error:
             raise Corrupt(expected=f"a commit at {partition} {sort}", found=str(error)) from error
 
-
-_HEAD_FIELDS: Final = ("lineage", "seq", "digest", "next_id", "epoch", "schema")
 
 _DOCUMENT_FIELDS: Final[dict[str, tuple[type, ...]]] = {
     "id": (int,),
