@@ -125,6 +125,18 @@ async def test_a_life_ends_just_where_the_next_one_begins():
         assert (document.created_at, document.retired_at, document.revision) == (1, 3, 3)
 
 
+@pytest.mark.parametrize("history", ["none", "latest", "rewindable"])
+async def test_an_address_is_freed_and_taken_in_one_commit(history):
+    async with opened() as store:
+        await store.commit([created(HERE, "old", history)])
+
+        await store.commit([created(HERE, "new", history), ended(2)])
+
+        assert await found(store, HERE) == 3
+        assert await said(store, 3) == "new"
+        assert await listed(store, "here") == [3]
+
+
 async def test_one_address_has_one_living_document():
     async with opened() as store:
         await store.commit([created(HERE, 1)])
