@@ -112,18 +112,18 @@ class DocumentsModel:
     """Every id that ever was given, those of the forgotten included."""
 
     def commit(self, batch: Sequence[Wish]) -> list[int]:
-        """Do all of a batch or none of it, and return the ids of what it creates. Raises No."""
-        for wish in batch:
-            named = wish.id if isinstance(wish, Create | Copy) else None
-            self.next_id = max(self.next_id, (named or 0) + 1)
+        """Do all of a batch or none of it, and return the ids of what it creates. Raises No.
+
+        The ids that it takes are gone, whatever comes of it.
+        """
+        ids = [wish.id for wish in batch if isinstance(wish, Create | Copy)]
+        self.next_id = max([self.next_id, *(id + 1 for id in ids if id is not None)])
         step = _Step(copy.deepcopy(self))
-        # An id that was set aside for what is refused is given to nothing else.
-        self.next_id += sum(isinstance(wish, Create | Copy) and wish.id is None for wish in batch)
+        self.next_id += ids.count(None)
         for wish in _in_order(batch):
             step.do(wish)
         step.settle_addresses()
-        self.seq, self.next_id = step.seq, step.model.next_id
-        self.lives = step.model.lives
+        self.seq, self.lives = step.seq, step.model.lives
         self.ids |= set(step.born)
         return step.born
 

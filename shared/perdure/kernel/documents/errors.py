@@ -35,6 +35,8 @@ Refused
 ├── TableMigrating       the table is on its way to another version
 ├── MigrationFailed      the owner's migration of a row raised, or made no row of its table
 ├── NewerTable           the table was written by a newer version of its owner
+├── NewerDocument        the document was written by a newer version of its definition
+├── UnmigratedDocument   the document is of an older version, and its definition has no way from there
 ├── NameBound            somebody in this process has that table or namespace in hand
 ├── OwnerHeld            another process has that owner's documents and tables in hand
 ├── StillBound           somebody has a part of the store in hand that must be free
@@ -158,6 +160,12 @@ class MigrationFailed(Refused): ...
 
 
 class NewerTable(Refused): ...
+
+
+class NewerDocument(Refused): ...
+
+
+class UnmigratedDocument(Refused): ...
 
 
 class NameBound(Refused): ...

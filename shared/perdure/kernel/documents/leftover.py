@@ -11,7 +11,7 @@ from perdure.kernel.documents.step import Step
 from perdure.kernel.ids import DocumentId, Partition, Seq
 from perdure.kernel.places import number
 from perdure.kernel.record import Record
-from perdure.kernel.view import Key, Missing, Range, Reads
+from perdure.kernel.view import Key, Range
 
 DROPPED_MAX: Final = 40
 """Superseded contents of one document that one commit drops. Source: COMMIT_ACTIONS_MAX."""
@@ -62,10 +62,10 @@ def supersede(step: Step, document: Document) -> None:
     def drop(step: Step, room: int) -> int:
         wanted = contents_before(step.store, id, step.seq)
         key = leftover_key(step.store, id)
-        try:
-            found, before = step.find(wanted), step.read(key)
-        except Missing as error:
-            raise Missing(Reads(ranges=(wanted,), peeks=(key,))) from error
+        found = step.find(wanted)
+        # What was left before lies before the base: if nothing does, nothing was left.
+        is_more = bool(found) and found[0].seq < document.base
+        before = step.read(key) if is_more else None
         total = count + (0 if before is None else before.count)
         dropped = found[: max(0, min(len(found), room - 1))]
         for each in dropped:

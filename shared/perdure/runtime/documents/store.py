@@ -14,7 +14,6 @@ from perdure.kernel.documents.commit import (
     OwnerGrip,
     ReleaseOwner,
     TakeOwner,
-    tables_altered,
 )
 from perdure.kernel.documents.content import Loaded
 from perdure.kernel.documents.declare import Declared, DeclareTables
@@ -32,7 +31,7 @@ from perdure.kernel.documents.records import Document, StoreHead
 from perdure.kernel.documents.reserve import ReserveIds, ids_taken
 from perdure.kernel.documents.rows import RowWrite
 from perdure.kernel.documents.step import StagedWrite
-from perdure.kernel.documents.tables import Table
+from perdure.kernel.documents.tables import Table, tables_altered
 from perdure.kernel.errors import (
     Contended,
     OutcomeUnknown,
@@ -49,6 +48,10 @@ from perdure.runtime.documents.settling import head_of, settled
 from perdure.runtime.session.ports import Pause
 
 T = TypeVar("T")
+
+IDS_LEFT: Final = 64
+"""Ids left to a rival that goes on being first, more with every try: gaps are allowed, starving is
+not."""
 
 COMMIT_TRIES: Final = 16
 """Times that a commit is made again whose handle knew too little of what others have done."""
@@ -252,14 +255,14 @@ class OpenStore:
     async def _settled(self, staged: tuple[StagedWrite, ...]) -> Committed:
         """Commit with what this handle knows by now, and look again where that was too little."""
         request = CommitWrites(self.ref, staged, self.means.new_token(), seen=self._seen)
-        for _ in range(COMMIT_TRIES):
+        for tries in range(COMMIT_TRIES):
             request = self._as_known(request)
             try:
                 return await settled(self.means.authority, request, self.means.pause)
             except IdsMoved:
                 head = await head_of(self.means.authority, request)
                 if head is not None:
-                    self._ids.follow(head.next_id)
+                    self._ids.follow(head.next_id + tries * IDS_LEFT)
             except TableMigrating:
                 if request.schema is None or not await self._tables_stand(request.schema):
                     raise
@@ -341,8 +344,7 @@ class OpenStore:
 
         Raises what it raises; TableMigrating if tables of this handle are no more what they were.
         """
-        self._check_open()
-        head, found = await read_at_once(self.means.authority, self.ref, look, self.means.pause)
+        head, found = await self.look_with_head(look)
         schema = self._schema
         if schema not in (None, head.schema) and not await self._tables_stand(schema):
             raise tables_altered(schema, head.schema)
@@ -350,9 +352,13 @@ class OpenStore:
 
     async def look(self, look: Callable[[View], T]) -> T:
         """Return what ``look`` makes of the store, whatever its tables are on their way to."""
-        self._check_open()
-        _, found = await read_at_once(self.means.authority, self.ref, look, self.means.pause)
+        _, found = await self.look_with_head(look)
         return found
+
+    async def look_with_head(self, look: Callable[[View], T]) -> tuple[StoreHead, T]:
+        """Return what :meth:`look` does, and the head as it was then. Raises what ``look`` raises."""
+        self._check_open()
+        return await read_at_once(self.means.authority, self.ref, look, self.means.pause)
 
     async def find(self, address: Address, at: Seq | None = None) -> Document | None:
         """Return the document at an address, now or at a commit."""
