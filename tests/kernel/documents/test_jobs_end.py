@@ -388,16 +388,3 @@ def test_a_finish_does_not_fail_before_there_is_an_outcome(store):
         store.fail_finish(grip, 0)
 
     assert store.record.finish_failures == 0
-
-
-def test_a_holder_that_took_the_job_again_writes_under_its_new_epoch_alone(store):
-    store.start(state={"read": 0})
-    old = store.taken(holder="p").grip
-    store.died()
-    new = store.taken(holder="p").grip
-
-    with pytest.raises(StaleWriter, match="Expected epoch 1"):
-        store.change(old, {"read": 1}, 1)
-    store.change(new, {"read": 2}, 1)
-
-    assert store.state() == {"read": 2}
