@@ -2,7 +2,7 @@
 
 Lambda gives every concurrent request a sandbox of its own. Here a function that uses Arrow has
 one, a thread with an event loop, so its requests wait for each other and block nobody else.
-The function `sessions` has both: whoever asks must not wait until some run has ended.
+The functions `sessions` and `jobs` have both: whoever asks must not wait until some run has ended.
 The function `api` never blocks: its sandbox lives in the server's event loop and has all
 requests in hand at once, so that callers of one world share commits.
 """
@@ -28,7 +28,7 @@ from perdure_emulator.variables import apply, inside
 IN_THE_LOOP: Final = frozenset({"api"})
 """Folders of functions that await everything they wait for."""
 
-BESIDE: Final = frozenset({"sessions"})
+BESIDE: Final = frozenset({"sessions", "jobs"})
 """Folders of functions that await everything for who asks, and work long at what a queue brings."""
 
 BATCHES_MAX: Final = 4
@@ -140,6 +140,10 @@ class InThread:
             raise TimedOut(self.function.name) from None
 
     async def close(self) -> None:
+        if self.is_busy and self._module is not None:
+            sandbox: Sandbox[Any] | None = getattr(self._module, "sandbox", None)
+            if sandbox is not None:
+                sandbox.stop()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._thread, self._close)
         self._thread.shutdown()

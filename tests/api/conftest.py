@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tests.api.rig import Caller, Rig, sandbox_on
 from tests.api.session_rig import TALK, Talk, talking
+from tests.api.store_rig import filled
 from tests.support.sessions import asking_first, counting
 
 from perdure.authority.memory import MemoryStore
@@ -31,6 +32,13 @@ def harbour(call: Caller) -> str:
     made = call("POST", "/v1/worlds", {"name": "harbour", "world_id": "harbour"})
     assert made.status == 201, made
     return "/v1/worlds/harbour"
+
+
+@pytest.fixture
+def notes(rig: Rig) -> Rig:
+    """A document store called notes, with documents and rows."""
+    filled(rig.caller)
+    return rig
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ async def nothing():
 def boats():
     store = MemoryStore()
     own = App("chores")
-    register(own, None, nothing)
+    register(own, None, nothing, nothing)
     reach = replace(means(store), pause=at_once)
     crew = JobCrew(means=reach)
     board = JobBoard(reach, Jobs(crew, STORAGE, app), Jobs(crew, STORAGE, own))
@@ -300,12 +300,19 @@ def test_store_of_perdures_own_jobs_is_made_with_the_first_of_them(boats):
 
 @pytest.mark.parametrize(
     ("name", "least"),
-    [("perdure.land", "operator"), ("perdure.trim", "operator"), ("perdure.migrate", "admin")],
+    [
+        ("perdure.land", "operator"),
+        ("perdure.trim", "operator"),
+        ("perdure.export", "operator"),
+        ("perdure.migrate", "admin"),
+    ],
 )
 def test_who_starts_one_of_them_needs_the_role_for_what_it_does(boats, name, least):
     body = {"name": name, "job_id": "now"}
     if name == "perdure.migrate":
         body["args"] = {"to": "/elsewhere", "migration_id": "m"}
+    if name == "perdure.export":
+        body["args"] = {"store": "boats"}
     below = {"operator": "player", "admin": "operator"}[least]
 
     refused = boats.as_(below)("POST", SYSTEM, body)

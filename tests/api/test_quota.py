@@ -13,6 +13,7 @@ from pathlib import Path
 import boto3
 import pytest
 from tests.api.rig import Caller, Context, bearer, spawn
+from tests.api.store_rig import commit, create
 from tests.support.ministack import account
 
 from perdure.authority.dynamodb_wire import table_definition
@@ -88,6 +89,21 @@ def test_nothing_refused_and_nothing_repeated_is_paid_for(rig, harbour, quota):
 
     assert ann("POST", COMMANDS, {"commands": [spawn()]}).status == 202
     refused(ann("POST", COMMANDS, {"commands": [spawn()]}), 429, "quota_exceeded")
+
+
+def test_commit_to_a_document_store_is_paid_once_and_only_if_it_happens(notes, quota):
+    quota(20, role="operator")
+    bob = notes.as_("operator", "bob")
+
+    first = commit(bob, create("third"), commit_id="c")
+    again = commit(bob, create("third"), commit_id="c")
+    refused(commit(bob, create("third")), 409, "address_taken")
+    second = commit(bob, create("fourth"))
+    before = notes.snapshot()
+    refused(commit(bob, create("fifth")), 429, "quota_exceeded")
+
+    assert (first.status, again.body["replayed"], second.status) == (201, True, 201)
+    assert notes.snapshot() == before
 
 
 def test_batch_beyond_the_whole_quota_is_too_large(rig, harbour, quota):

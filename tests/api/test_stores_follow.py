@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from tests.api.test_stores import NOTES, change, commit, create, notes  # noqa: F401
+from tests.api.store_rig import NOTES, change, commit, create
 from tests.support.documents import REF
 
 from perdure.kernel.documents import records
@@ -49,9 +49,11 @@ def test_a_document_is_followed_to_its_end_by_the_ids_of_events(rig):
     commit(rig.caller, change(2, value="another"))
     commit(rig.caller, delta("good night"))
     second = follow(rig, last_event_id=first[-1][1])
-    commit(rig.caller, delta("bye"), {"write": "document.retire", "id": 3})
-    third = follow(rig, after=second[-1][1])
-    again = follow(rig, after=second[-1][1])
+    commit(rig.caller, delta("bye"))
+    commit(rig.caller, delta("never seen"), {"write": "document.retire", "id": 3})
+    last = follow(rig, after=second[-1][1])
+    third = follow(rig, after=last[-1][1])
+    again = follow(rig, after=last[-1][1])
 
     (snapshot,) = first
     assert snapshot[:2] == ("snapshot", f"{lineage}:2:3")
@@ -62,6 +64,7 @@ def test_a_document_is_followed_to_its_end_by_the_ids_of_events(rig):
     ]
     value = applied(snapshot[2]["document"], [data["ops"] for _, _, data in second])
     assert value["value"] == {"said": "good night"}
+    assert [each[:2] for each in last] == [("change", f"{lineage}:6:3")], "the end is by itself"
     assert [(name, id, data["id"]) for name, id, data in third] == [("retired", None, 3)]
     assert again == third
 

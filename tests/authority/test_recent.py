@@ -202,3 +202,18 @@ async def _told(history: Sequence[Sequence[Request[object]]], processes: int | N
             assert isinstance(answer, PerdureError) or not isinstance(answer, BaseException)
             replies.append(answer.code if isinstance(answer, PerdureError) else repr(answer))
     return replies
+
+
+def test_what_is_written_over_again_outlives_what_was_written_once() -> None:
+    async def story() -> int:
+        store = CountingStore(MemoryStore())
+        engine = authority(store)
+        await engine.execute(Write((("kept", "x"),)))
+        await engine.execute(Write((("kept", "y"),)))
+        for number in range(3 * RECORDS_MAX):
+            await engine.execute(Write(((f"once {number}", "x"),)))
+        before = store.loads
+        await engine.execute(Write((("kept", "z"),)))
+        return store.loads - before
+
+    assert asyncio.run(story()) == 0

@@ -99,6 +99,8 @@ class Scale:
     imports: int
     month_days: int
     """Days of the month that are replayed, from the first on."""
+    store_commits: int
+    """Commits of one document store, to see what stays in memory."""
     requests: int
     """Requests of one round over HTTP with one caller; with many callers, five times as many."""
 
@@ -117,6 +119,7 @@ FULL = Scale(
     landed_rows=100,
     imports=7,
     month_days=31,
+    store_commits=100_000,
     requests=1_000,
 )
 QUICK = Scale(
@@ -133,6 +136,7 @@ QUICK = Scale(
     landed_rows=100,
     imports=1,
     month_days=1,
+    store_commits=1_000,
     requests=40,
 )
 

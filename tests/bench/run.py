@@ -29,6 +29,7 @@ CASES = {
     "imports": "imports",
     "functions": "functions",
     "units": "units",
+    "stores": "stores",
     "operations": "operations",
     "http": "over_http",
     "end-to-end": "end_to_end",

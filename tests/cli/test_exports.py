@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
+import boto3
 import pytest
+from tests.support.ministack import account
 
 pytestmark = pytest.mark.stores
 
@@ -96,3 +98,33 @@ def test_refusals_have_their_code_and_leave_everything_as_it_was(stores, tmp_pat
     assert (refused.exit_code, refused.err.split()[1]) == (1, f"{code}:")
     assert stores("show", "notes", "--json").json["seq"] == 2
     assert [each["store_id"] for each in stores("list", "--json").json["stores"]] == ["notes"]
+
+
+@pytest.mark.cloud
+@pytest.mark.slow
+def test_export_to_a_bucket_is_imported_from_there(stores, aws, monkeypatch):
+    for name, value in {
+        "AWS_ENDPOINT_URL": aws,
+        "AWS_ACCESS_KEY_ID": account(),
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "eu-central-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    client = boto3.client("s3")
+    client.create_bucket(
+        Bucket="backups", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
+    )
+
+    exported = stores("export", "notes", "s3://backups/of/notes", "--json")
+    taken = stores("put", "notes", "me/desk/note/a", '"later"')
+    other = stores("export", "notes", "s3://backups/of/notes")
+    imported = stores("import", "copy", "s3://backups/of/notes", "--json")
+    nothing = stores("import", "more", "s3://backups/of/nothing")
+
+    names = [each["Key"] for each in client.list_objects_v2(Bucket="backups")["Contents"]]
+    client.close()
+    assert (exported.exit_code, taken.exit_code) == (0, 0), exported.err
+    assert all(name.startswith("of/notes/") for name in names)
+    assert (other.exit_code, other.err.split()[1]) == (1, "conflict:")
+    assert imported.json == exported.json
+    assert (nothing.exit_code, nothing.err.split()[1]) == (1, "not_found:")

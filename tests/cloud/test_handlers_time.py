@@ -95,6 +95,16 @@ def test_batch_whose_outcome_is_unknown_can_be_asked_for_again_by_its_id(hanging
     assert json.loads(drawn["body"])["batch_id"].startswith("drawn-")
 
 
+def test_commit_whose_outcome_is_unknown_can_be_asked_for_again_by_its_id(hanging):
+    writes = [{"write": "document.retire", "id": 2}]
+
+    late = hanging.asks("POST", "/v1/stores/notes/commits", {"writes": writes})
+
+    problem = json.loads(late["body"])
+    assert (late["statusCode"], problem["code"]) == (503, "outcome_unknown")
+    assert problem["commit_id"].startswith("stores-")
+
+
 def test_sandbox_answers_again_when_the_store_does(hanging):
     hanging.asks("GET", "/v1/worlds/harbour")
 

@@ -18,7 +18,8 @@ import perdure.kernel
 from perdure.authority.packing import Chunk
 from perdure.kernel.canonical import canonical
 from perdure.kernel.carry import Raw
-from perdure.kernel.documents.records import Logged
+from perdure.kernel.documents.places import SAFE_INTEGER_MAX
+from perdure.kernel.documents.records import Logged, Row
 from perdure.kernel.errors import PerdureError
 from perdure.kernel.log import EntryKind, LogEntry
 from perdure.kernel.pages import Page, PageEntry
@@ -139,6 +140,11 @@ def instances(kind: type) -> st.SearchStrategy:
         return st.builds(Page.of, WORDS, instances(PageName), entries)
     hints = typing.get_type_hints(kind, include_extras=True)
     filled = {each.name: values(hints[each.name]) for each in dataclasses.fields(kind) if each.init}
+    if kind is Row:
+        part = (
+            st.integers(-SAFE_INTEGER_MAX, SAFE_INTEGER_MAX) | st.text(max_size=20) | st.booleans()
+        )
+        filled["row_key"] = st.lists(part, max_size=3).map(tuple)
     if kind is PageName:
         filled["priority"] = st.integers(-1_000, 1_000)
     if kind is Entry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,6 +15,25 @@ from perdure.kernel.canonical import canonical, strict
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.runtime.documents.export import Exported, collected
 from perdure.runtime.documents.store import StoreMeans
+
+STRANGE: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    2**53,
+    2**80,
+    1.5,
+    "",
+    "\ud800",
+    "x" * 2_000,
+    [],
+    {},
+    [[]],
+    {"w": {}},
+    ["id"],
+)
+"""Values that are wrong nearly everywhere."""
 
 
 class BytesSink:
@@ -66,7 +86,7 @@ def export_made_of(parts: list[dict[str, Any]], *, digest: bool = True) -> bytes
     *rest, end = parts
     lines = b"".join(canonical(part) + b"\n" for part in rest)
     if digest:
-        names = [part["part"] for part in rest]
+        names = [part.get("part") for part in rest]
         end = {
             **end,
             "tables": names.count("table"),
@@ -87,3 +107,24 @@ async def made(seed: int, commits: int = 60) -> bytes:
         await past.go_on(commits)
         await past.end()
         return await bytes_of(source.means, REF)
+
+
+def places_in(value: Any) -> list[tuple[Any, Any]]:
+    """Return every container within a value with each of its keys."""
+    keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+    found = [(value, key) for key in keys]
+    for key in keys:
+        if isinstance(value[key], dict | list):
+            found += places_in(value[key])
+    return found
+
+
+def changed_somewhere(value: Any, draw: random.Random) -> None:
+    """Take away, or make another, one thing within a value."""
+    places = places_in(value)
+    if places:
+        container, key = draw.choice(places)
+        if draw.random() < 0.3:
+            del container[key]
+        else:
+            container[key] = draw.choice(STRANGE)

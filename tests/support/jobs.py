@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -89,7 +88,13 @@ class JobStore:
 
     def ask(self, request: Request[T]) -> T:
         self.sent = request
-        return asyncio.run(self.fake.execute(request))
+        coroutine = self.fake.execute(request)
+        try:
+            coroutine.send(None)
+        except StopIteration as answer:
+            found: T = answer.value
+            return found
+        raise AssertionError("the fake never waits")
 
     def token(self) -> Token:
         return Token(f"job-{next(self.numbers)}")
@@ -153,7 +158,10 @@ class JobStore:
         return self.ask(StopJob(REF, self.job, self.token(), grip=grip, change=change))
 
     def fail_finish(self, grip: JobGrip, failures: int) -> Any:
-        return self.ask(FailFinish(REF, self.job, self.token(), grip=grip, failures=failures))
+        error = WireError("runtime_error", f"failure {failures}")
+        return self.ask(
+            FailFinish(REF, self.job, self.token(), grip=grip, failures=failures, error=error)
+        )
 
     def end(self, grip: JobGrip, *staged: Any) -> Any:
         return self.ask(EndJob(REF, self.job, self.token(), grip=grip, staged=staged))

@@ -13,12 +13,15 @@ from pydantic import BaseModel
 from tests.support.documents import LINEAGE, REF
 from tests.support.jobs import Look, state_seen
 
-from perdure.authority.engine import Authority
+from perdure.authority.engine import PATIENT, Authority, Patience
 from perdure.authority.memory import MemoryStore
 from perdure.authority.store import Store
+from perdure.kernel.commit import Commit
 from perdure.kernel.documents.create import CreateDocumentStore
 from perdure.kernel.documents.jobs.records import JobAddress
+from perdure.kernel.errors import StoreUnavailable
 from perdure.kernel.ids import Instant, JobId, Token
+from perdure.kernel.view import Reads, View
 from perdure.runtime.app import App
 from perdure.runtime.documents.jobs.hand import Interrupted, JobCrew
 from perdure.runtime.documents.jobs.jobs import Jobs
@@ -120,6 +123,7 @@ async def process(
     app: App,
     clock: MovedClock | None = None,
     prefix: str = "p",
+    patience: Patience = PATIENT,
 ) -> Process:
     """Return a process at a store, which is made if it is not there."""
     clock = MovedClock() if clock is None else clock
@@ -129,7 +133,10 @@ async def process(
         return Token(f"{prefix}-{next(numbers)}")
 
     authority = Authority(
-        MemoryStore() if store is None else store, now=clock.now, new_token=new_token
+        MemoryStore() if store is None else store,
+        now=clock.now,
+        new_token=new_token,
+        patience=patience,
     )
     await authority.execute(CreateDocumentStore(REF, LINEAGE).checked())
     means = StoreMeans(authority=authority, now=clock.now, new_token=new_token, pause=clock.pause)
@@ -153,3 +160,31 @@ def app_with(
     if finish is not None:
         job.finish(finish)
     return app
+
+
+class FailingStore:
+    """A store that is away for some of its commits, or for all from then on."""
+
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
+        self.fails = 0
+        """Commits that are still to fail."""
+        self.is_away = False
+
+    async def load(self, reads: Reads) -> View:
+        self._check()
+        return await self._inner.load(reads)
+
+    async def commit(self, commit: Commit) -> None:
+        self._check()
+        if self.fails:
+            self.fails -= 1
+            raise StoreUnavailable(expected="a store that answers", found="none")
+        await self._inner.commit(commit)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    def _check(self) -> None:
+        if self.is_away:
+            raise StoreUnavailable(expected="a store that answers", found="none")

@@ -31,6 +31,7 @@ KNOWN: Final = frozenset(
         said.TRIM,
         said.LEASE,
         said.SESSIONS,
+        said.JOBS,
         models.KEY,
         models.URL,
         said.APP,

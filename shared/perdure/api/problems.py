@@ -46,7 +46,6 @@ _STATUS: Final[Mapping[type[PerdureError], HTTPStatus]] = {
     errors.SessionTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.Refused: HTTPStatus.CONFLICT,
     documents.StaleCursor: HTTPStatus.CONFLICT,
-    documents.CountsDiffer: HTTPStatus.CONFLICT,
     documents.IdsExhausted: HTTPStatus.CONFLICT,
     documents.UnknownConversation: HTTPStatus.NOT_FOUND,
     documents.UnknownDocument: HTTPStatus.NOT_FOUND,

@@ -6,7 +6,7 @@ import asyncio
 import importlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from perdure.api.access import TRUSTED, principal
 from perdure.api.deadlines import HTTP_MS_MAX, TimeUp, last_ms, within
@@ -31,6 +31,15 @@ T = TypeVar("T")
 
 BATCH: Final = "perdure.api.batch"
 """Imported by name, and only by who has a queue: Powertools' batches take a fifth of a second."""
+
+
+@runtime_checkable
+class Stops(Protocol):
+    """Ports whose work can be stopped in order before its time is up."""
+
+    def stop(self) -> None:
+        """Begin nothing more, and end what is under way."""
+        ...
 
 
 class Sandbox(Generic[P]):
@@ -179,6 +188,14 @@ class Sandbox(Generic[P]):
         """Close what the first event opened."""
         self._ports = None
         await self._open.aclose()
+
+    def stop(self) -> None:
+        """Let what :meth:`handler` has in hand come to an orderly end soon, if it knows how.
+
+        From any thread: that of the handler is at work.
+        """
+        if self._runner is not None and isinstance(self._ports, Stops):
+            self._runner.get_loop().call_soon_threadsafe(self._ports.stop)
 
     def close(self) -> None:
         """Close what :meth:`handler` opened, and its event loop."""

@@ -1,17 +1,18 @@
-"""Perdure's own jobs: landing, trimming and migration, as work that outlives its process.
+"""Perdure's own jobs: landing, trimming, migration and exports, as work that outlives its process.
 
 Each is safe to run again from its top: what it does is done exactly once by its own records, the
-intents of a landing, the marks of a trim, the stages of a migration. Its state says how far it is.
+intents of a landing, the marks of a trim, the stages of a migration, the name of an export. Its
+state says how far it is.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict
 
@@ -19,10 +20,13 @@ from perdure.api.durations import milliseconds
 from perdure.api.ports import Landed
 from perdure.api.ports_keeping import Pruned, TrimPorts
 from perdure.api.settings import Settings, place
+from perdure.api.system_exports import Exports
 from perdure.kernel.caller import LOCAL, Caller
-from perdure.kernel.documents.places import SYSTEM_PREFIX
+from perdure.kernel.documents.places import SYSTEM_PREFIX, DocumentStoreRef
 from perdure.kernel.errors import FenceHeld
+from perdure.kernel.ids import DocumentStoreId, StorageId, checked_id
 from perdure.runtime.app import App
+from perdure.runtime.documents.export import Progress
 from perdure.runtime.documents.jobs.run import JobRun
 
 T = TypeVar("T")
@@ -38,7 +42,7 @@ HELD_SECONDS: Final = 5.0
 """Pause before a piece is tried again that somebody else is at."""
 
 TELL_SECONDS: Final = 1.0
-"""How often a migration writes how far it is."""
+"""How often a migration, or an export, writes how far it is."""
 
 MIGRATION: Final = "perdure.api.wiring_lake_migrate"
 """Imported by name: Arrow takes its time."""
@@ -75,6 +79,14 @@ class MigrateArgs(BaseModel):
     to: str
     to_table: str | None = None
     migration_id: str
+
+
+class ExportArgs(BaseModel):
+    """Which document store is exported."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    store: str
 
 
 class LandState(BaseModel):
@@ -120,11 +132,35 @@ class Moved(BaseModel):
     rows: int
 
 
+class ExportState(BaseModel):
+    """Where an export is: what it does, and to how many tables, rows and documents it has."""
+
+    phase: str = "waiting"
+    parts: int = 0
+    bytes: int = 0
+
+
+class StoreExported(BaseModel):
+    """What an export holds, and where it lies, as `perdure stores import` takes it."""
+
+    at: str
+    lineage: str
+    seq: int
+    counts: dict[str, int]
+    bytes: int
+    sha256: str
+
+
 class Ended(Exception):  # no error: it is the way to end a run that is to end
     """Somebody wants the end of a run, or its process stops."""
 
 
-def register(app: App, chosen: Settings, keeping: Callable[[], Awaitable[KeepingPorts]]) -> None:
+def register(
+    app: App,
+    chosen: Settings,
+    keeping: Callable[[], Awaitable[KeepingPorts]],
+    exports: Exports,
+) -> None:
     """Register Perdure's own jobs on one storage. ``keeping`` opens what needs Arrow."""
 
     async def land(run: JobRun) -> LandState:
@@ -151,10 +187,14 @@ def register(app: App, chosen: Settings, keeping: Callable[[], Awaitable[Keeping
     async def migrate(run: JobRun) -> Moved:
         return await moved(run, chosen)
 
+    async def export(run: JobRun) -> StoreExported:
+        return await exported(run, chosen.storage, exports)
+
     for word, function, args, result, state in (
         ("land", land, Nothing, LandState, LandState),
         ("trim", trim, TrimArgs, TrimState, TrimState),
         ("migrate", migrate, MigrateArgs, Moved, MigrateState),
+        ("export", export, ExportArgs, StoreExported, ExportState),
     ):
         name = f"{SYSTEM_PREFIX}{word}"
         app.job(name, owner=OWNER, args=args, result=result, state=state)(function)
@@ -204,28 +244,59 @@ def check(run: JobRun) -> None:
 
 
 async def moved(run: JobRun, source: Settings) -> Moved:
-    """Move the storage, or go on with it, and write how far it is now and then."""
+    """Move the storage, or go on with it. Its stages outlive whoever is at it."""
     args: MigrateArgs = run.args
-    latest = MigrateState()
+    far = Far[MigrateState](MigrateState())
 
     def tell(stage: str, done: int, total: int | None) -> None:
-        nonlocal latest
-        latest = MigrateState(stage=stage, done=done, total=total)
+        far.state = MigrateState(stage=stage, done=done, total=total)
 
     moving = importlib.import_module(MIGRATION).migrated(
         source, place(args.to, table=args.to_table), args.migration_id, tell
     )
-    task = asyncio.ensure_future(moving)
+    return _summed(await told_while(run, moving, far))
+
+
+async def exported(run: JobRun, storage: StorageId, exports: Exports) -> StoreExported:
+    """Export a document store, or find that this job has done so before it could say so."""
+    args: ExportArgs = run.args
+    store = DocumentStoreId(checked_id(args.store, what="a document store's id"))
+    far = Far[ExportState](ExportState())
+
+    def report(progress: Progress) -> None:
+        far.state = ExportState(phase=progress.phase, parts=progress.parts, bytes=progress.bytes)
+
+    exporting = exports(DocumentStoreRef(storage, store), run.job, report)
+    at, done = await told_while(run, exporting, far)
+    return StoreExported(
+        at=at,
+        lineage=done.manifest.lineage,
+        seq=done.manifest.last_seq,
+        counts=done.counts.told(),
+        bytes=done.bytes,
+        sha256=done.sha256,
+    )
+
+
+@dataclass(slots=True)
+class Far(Generic[StateT]):
+    """How far a piece of work has come, as it says itself."""
+
+    state: StateT
+
+
+async def told_while(run: JobRun, work: Coroutine[Any, Any, T], far: Far[Any]) -> T:
+    """Do some work, and write how far it is now and then. Raises Ended if the run is to end."""
+    task = asyncio.ensure_future(work)
     try:
         while not task.done():
             check(run)
-            await run.change(partial(written, latest))
+            await run.change(partial(written, far.state))
             await asyncio.wait({task}, timeout=TELL_SECONDS)
-        receipt: Mapping[str, Any] = task.result()
+        return task.result()
     finally:
-        task.cancel()  # its stages outlive it: the same id goes on where it is
+        task.cancel()
         await asyncio.wait({task})
-    return _summed(receipt)
 
 
 def _summed(receipt: Mapping[str, Any]) -> Moved:

@@ -136,14 +136,7 @@ async def dispatch_due(ports: DispatchPorts, remaining_ms: int) -> dict[str, Any
     found, talks, work = await asyncio.gather(
         ports.look(ms=ms, tell=sender(ports.queue, message_of)), sessions(ms), jobs(ms)
     )
-    tell("jobs_due", len(work.due))
-    tell("jobs_failed", len(work.failed))
-    tell("sessions_due", len(talks.due))
-    tell("sessions_failed", len(talks.failed))
-    tell("worlds_due", len(found.due))
-    tell("worlds_stalled", found.stalled)
-    tell("worlds_failed", len(found.failed))
-    tell("oldest_due_ms", found.oldest_due_ms)
+    _measured(found, talks, work)
     if unsent:
         raise unsent[0]
     failed = [f"{ref.world}: {error.code}" for ref, error in found.failed]
@@ -158,6 +151,17 @@ async def dispatch_due(ports: DispatchPorts, remaining_ms: int) -> dict[str, Any
         "sessions": len(talks.due),
         "jobs": len(work.due),
     }
+
+
+def _measured(found: Found, talks: FoundSessions, work: FoundJobs) -> None:
+    tell("jobs_due", len(work.due))
+    tell("jobs_failed", len(work.failed))
+    tell("sessions_due", len(talks.due))
+    tell("sessions_failed", len(talks.failed))
+    tell("worlds_due", len(found.due))
+    tell("worlds_stalled", found.stalled)
+    tell("worlds_failed", len(found.failed))
+    tell("oldest_due_ms", found.oldest_due_ms)
 
 
 async def serve_message(ports: ServePorts, handed: Handed, ms: int) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from perdure.api.opened import once
 from perdure.api.queue import Queue, due_job_of, message_of_job
 from perdure.api.sandbox import Sandbox
 from perdure.api.settings import JOBS, Settings, settings
+from perdure.api.system_exports import ExportsHere
 from perdure.api.system_jobs import KeepingPorts, register
 from perdure.api.wiring import opened_worlds
 from perdure.authority import system
@@ -53,7 +54,8 @@ async def jobs(chosen: Settings | None = None) -> AsyncIterator[OpenJobs]:
         suits = LEASE_MS_LOCAL if found.backend == "sqlite" else LEASE_MS_CLOUD
         crew = JobCrew(means=means, lease_ms=found.lease_ms or suits)
         own = App(app.name)
-        register(own, found, once(partial(_lake, stack, found)))
+        exports = ExportsHere(found, authority, means)
+        register(own, found, once(partial(_lake, stack, found)), exports)
         board = JobBoard(means, Jobs(crew, found.storage, app), Jobs(crew, found.storage, own))
         yield OpenJobs(found, authority, board, crew)
 
@@ -83,6 +85,10 @@ class OpenJobs:
     def now(self) -> Instant:
         """Return what the clock says."""
         return system.now()
+
+    def stop(self) -> None:
+        """Begin no job any more, and give those in hand back in order."""
+        self.crew.closing.set()
 
     def costs(self) -> Costs:
         """Return what the store has been asked for so far."""

@@ -94,12 +94,18 @@ class Reads:
     @staticmethod
     def union(*many: Reads) -> Reads:
         """Return what loads all of ``many``, each record once, as a snapshot if one of them is."""
-        keys = dict.fromkeys(key for reads in many for key in reads.keys)
-        peeks = dict.fromkeys(key for reads in many for key in reads.peeks if key not in keys)
-        ranges = dict.fromkeys(wanted for reads in many for wanted in reads.ranges)
+        keys: dict[Key[Any], None] = {}
+        peeks: dict[Key[Any], None] = {}
+        ranges: dict[Range[Any], None] = {}
+        absent: set[Key[Any]] = set()
+        for reads in many:
+            keys.update(dict.fromkeys(reads.keys))
+            peeks.update(dict.fromkeys(reads.peeks))
+            ranges.update(dict.fromkeys(reads.ranges))
+            absent.update(reads.absent)
         snapshot = any(reads.snapshot for reads in many)
-        absent = frozenset[Key[Any]]().union(*(reads.absent for reads in many))
-        return Reads(tuple(keys), tuple(ranges), tuple(peeks), snapshot, absent)
+        only = tuple(key for key in peeks if key not in keys) if peeks else ()
+        return Reads(tuple(keys), tuple(ranges), only, snapshot, frozenset(absent))
 
 
 class Missing(Exception):

@@ -10,6 +10,7 @@ from perdure.kernel.documents.commit import TakeOwner
 from perdure.kernel.documents.content import base
 from perdure.kernel.documents.errors import OwnerHeld, UnknownJob
 from perdure.kernel.documents.jobs.records import find_end
+from perdure.kernel.documents.jobs.step import JobGrip
 from perdure.kernel.documents.jobs.take import Taken
 from perdure.kernel.documents.jobs.value import (
     Aborted,
@@ -17,7 +18,7 @@ from perdure.kernel.documents.jobs.value import (
 )
 from perdure.kernel.documents.writes import CreateDocument
 from perdure.kernel.errors import Conflict, StaleWriter
-from perdure.kernel.ids import Holder
+from perdure.kernel.ids import Epoch, Holder
 
 pytestmark = pytest.mark.stores
 
@@ -110,6 +111,7 @@ def test_the_fifth_failure_of_a_finish_blocks_the_job(store):
         store.later(60_000)
 
     assert (store.record.phase, store.record.blocked) == ("blocked", "finish_failed")
+    assert store.told().finish_error.message == "failure 4"
     assert store.hints() == []
     assert store.take().why == "blocked"
 
@@ -343,3 +345,46 @@ def test_whoever_was_overtaken_writes_nothing_more(store):
             ask()
 
     assert (store.record, store.state()) == (before, {"read": 0})
+
+
+def test_a_job_that_another_has_ended_is_not_ended_again(store):
+    store.start()
+    old = store.taken().grip
+    store.died()
+    grip = store.taken().grip
+    store.settle(grip)
+    store.end(grip)
+
+    for ask in (
+        lambda: store.end(old),
+        lambda: store.fail_finish(old, 0),
+        lambda: store.stop(old),
+        lambda: store.settle(old),
+    ):
+        with pytest.raises(StaleWriter, match="epoch 1"):
+            ask()
+
+
+def test_nobody_works_on_a_job_that_was_never_started(store):
+    grip = JobGrip(Epoch(1), Holder("p"))
+
+    for ask in (
+        lambda: store.end(grip),
+        lambda: store.fail_finish(grip, 0),
+        lambda: store.stop(grip),
+        lambda: store.settle(grip),
+        lambda: store.change(grip, {}, 1),
+        store.retry,
+    ):
+        with pytest.raises(UnknownJob):
+            ask()
+
+
+def test_a_finish_does_not_fail_before_there_is_an_outcome(store):
+    store.start()
+    grip = store.taken().grip
+
+    with pytest.raises(Conflict, match="an outcome"):
+        store.fail_finish(grip, 0)
+
+    assert store.record.finish_failures == 0

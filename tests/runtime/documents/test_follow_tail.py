@@ -9,6 +9,7 @@ import random
 import pytest
 from tests.support.documents import REF, means, opened
 from tests.support.following import (
+    NOTES,
     Reports,
     address,
     create,
@@ -23,12 +24,14 @@ from tests.support.following import (
 from perdure.authority.memory import MemoryStore
 from perdure.kernel.documents import log
 from perdure.kernel.documents.errors import StoreDiverged
-from perdure.kernel.documents.followed import AddressView, NamespaceView
+from perdure.kernel.documents.followed import AddressView, NamespaceView, TableView
 from perdure.kernel.documents.records import store_head_key
+from perdure.kernel.documents.rows import InsertRow, UpdateRow
 from perdure.kernel.documents.writes import RetireDocument
 from perdure.kernel.errors import NotFound, StoreUnavailable
 from perdure.kernel.ids import DocumentId, Lineage, Seq
 from perdure.kernel.view import Decision, Reads
+from perdure.runtime.documents.follow.feed import Feed
 from perdure.runtime.documents.follow.tail import (
     POLL_SECONDS_FIRST,
     POLL_SECONDS_MAX,
@@ -37,6 +40,7 @@ from perdure.runtime.documents.follow.tail import (
 )
 from perdure.runtime.documents.follow.views import follow_view
 from perdure.runtime.documents.log import trim_log
+from perdure.runtime.documents.tables import prepared
 
 pytestmark = pytest.mark.stores
 
@@ -289,3 +293,70 @@ async def test_a_handle_hears_of_others_at_once_if_its_log_is_polled():
 
     assert (told, again) == (1, 0), "what the handle has told itself is not read again"
     assert seqs == [1, 2, 3]
+
+
+async def test_a_table_that_moves_to_another_version_is_followed_row_by_row():
+    records = MemoryStore()
+    newer = dataclasses.replace(NOTES, version=2, columns={**NOTES.columns, "more": "str"})
+    async with opened(records) as store:
+        await prepared(store, [NOTES])
+        rows = [{"id": id, "state": "open", "size": id} for id in range(1, 8)]
+        await store.commit([InsertRow(NOTES, row) for row in rows])
+        followed = await FollowedStore.open(with_pauses(records), REF)
+        own = host()
+        table = follow_view(own, followed, TableView(NOTES))
+        await own.activate()
+        watch = table.watch()
+
+        await prepared(store, [newer], {"notes": lambda row, _: {**row, "more": "x"}})
+        await store.commit([UpdateRow(newer, (1,), {"size": 9})])
+        while await followed.poll():
+            await turn()
+        looked = await store.read(lambda view: TableView(newer).look(view, REF.partition))
+        told = await frames(watch)
+        own.close()
+
+    assert table.value == looked
+    assert {row["more"] for row in table.value.values()} == {"x"}
+    assert all(frame.ops[0][0] == "s" for frame in told), "nothing was looked at again"
+
+
+async def test_a_commit_that_two_bring_is_told_once():
+    async with opened(MemoryStore()) as store:
+        replies = [await store.commit([create(key)]) for key in "ab"]
+        feed, heard = Feed(Seq(0)), Heard()
+        feed.listen(heard, host().batch)
+
+        for reply in (replies[0], replies[0], replies[1], replies[0]):
+            feed.offer(reply.entry)
+
+    assert heard.seqs == [1, 2]
+    assert feed.seq == 2
+
+
+async def test_a_look_that_a_trim_came_into_is_taken_again():
+    records = MemoryStore()
+    async with opened(records) as store:
+        (first,) = (await store.commit([create("a", {"n": 1})])).ids
+        followed_means = with_pauses(records)
+        followed = await FollowedStore.open(followed_means, REF)
+        view = followed_means.authority.view
+        heads = [Reads(peeks=(store_head_key(REF.partition),))] * 2
+
+        async def at_its_end(reads):
+            found = await view(reads)
+            if heads and reads == heads[-1]:
+                heads.pop()
+                if not heads:  # the store has been looked at, and nobody knows it yet
+                    followed.feed.restart((await store.commit([set_to(first, 2)])).seq)
+            return found
+
+        followed_means.authority.view = at_its_end
+        own = host()
+        note = follow_view(own, followed, AddressView(address("a")))
+        await own.activate()
+        value = note.value["value"]
+        own.close()
+
+    assert heads == []
+    assert value == {"n": 2}

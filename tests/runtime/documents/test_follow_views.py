@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from typing import Any
 
 import pytest
+from tests.support.conversing import conversation
 from tests.support.documents import opened
 from tests.support.following import (
     NOTES,
     Reports,
+    Thing,
     address,
     create,
     frames,
@@ -22,12 +23,13 @@ from tests.support.following import (
 )
 
 from perdure.authority.memory import MemoryStore
-from perdure.kernel.documents.content import base, delta
+from perdure.kernel.documents.content import base
 from perdure.kernel.documents.followed import AddressView, NamespaceView, TableView
 from perdure.kernel.documents.rows import DeleteRow, InsertRow, PutRow, UpdateRow, UpdateWhere
 from perdure.kernel.documents.writes import ChangeDocument, RetireDocument
 from perdure.kernel.errors import Refused, StoreUnavailable
 from perdure.kernel.ids import DocumentId
+from perdure.runtime.documents.conversations import ConversationStorage
 from perdure.runtime.documents.follow import feed
 from perdure.runtime.documents.follow.host import Observation
 from perdure.runtime.documents.follow.views import follow_view
@@ -169,6 +171,59 @@ async def test_what_the_owner_marks_while_it_adopts_is_in_the_same_frame():
     assert [frame.value for frame in told] == [[1, 1]]
 
 
+async def test_an_adopted_commit_of_conversations_that_two_sources_see_is_one_computation():
+    async with opened() as store:
+        storage = await ConversationStorage.open(store, "app")
+        things = Thing({"n": 0}), Thing({"n": 0})
+        followed = host()
+        first, second = (followed.follow(each.attach) for each in things)
+        computed = []
+
+        def total(a, b):
+            computed.append(1)
+            return a["n"] + b["n"]
+
+        both = followed.derive(total, first, second)
+        await followed.activate()
+        leave = store.feed.join(followed.batch)
+        watch = both.watch()
+        computed.clear()
+
+        def adopt(seq):
+            for each in things:
+                each.set(seq)
+
+        seq = await storage.commit([conversation(1)], adopt)
+        told = await frames(watch)
+        leave()
+        leave()
+        followed.close()
+        await storage.close()
+
+    assert [frame.value for frame in told] == [2 * seq]
+    assert len(computed) == 1
+
+
+async def test_an_entry_that_nobody_understands_fails_the_views_and_not_the_commit(monkeypatch):
+    reports = Reports()
+    async with opened() as store:
+        followed = host(reports)
+        note = follow_view(followed, store, AddressView(address("a")))
+        running = asyncio.create_task(followed.run())
+        await until(lambda: followed.is_live)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(AddressView, "ops", lambda *_: {}["no such thing"])
+            reply = await store.commit([create("a", {"n": 1})])
+        await until(lambda: reports.errors and followed.is_live)
+        followed.close()
+        await running
+
+    assert reply.seq == 1
+    assert "KeyError" in str(reports.errors[0])
+    assert note.value["value"] == {"n": 1}
+
+
 async def test_a_commit_that_is_refused_is_no_frame():
     async with opened() as store:
         await store.commit([create("a", {"n": 1})])
@@ -253,71 +308,6 @@ async def test_rows_of_a_state_come_and_go_with_what_they_hold():
 
     assert seen == [[1], [1], [1, 2], [], [1], []]
     assert [len(frame.value) for frame in told] == [1, 2, 0, 1, 0]
-
-
-@pytest.mark.parametrize("seed", range(6))
-async def test_what_a_view_is_told_comes_to_what_a_look_finds(seed):
-    chance = random.Random(seed)
-    async with opened() as store:
-        await prepared(store, [NOTES])
-        wanted = [
-            AddressView(address("k1")),
-            NamespaceView("app", "main"),
-            NamespaceView("app", "main", "note"),
-            TableView(NOTES),
-            TableView(NOTES, {"state": "open"}),
-        ]
-        followed = host()
-        sources = [follow_view(followed, store, each) for each in wanted]
-        await followed.activate()
-        watches = [each.watch() for each in sources]
-        commits = 0
-        for _ in range(60):
-            try:
-                await store.commit([a_write(chance) for _ in range(chance.randint(1, 3))])
-            except Refused:
-                continue
-            commits += 1
-            if chance.random() < 0.3:
-                await turn()
-        for _ in range(20):
-            await turn()
-
-        part = store.ref.partition
-        looked = [await store.read(lambda view, w=w: w.look(view, part)) for w in wanted]
-        values = [each.value for each in sources]
-        told = [await frames(watch) for watch in watches]
-        followed.close()
-
-    assert values == looked
-    assert commits > 10
-    for watch, of_watch in zip(watches, told, strict=True):
-        assert watch.value == (of_watch[-1].value if of_watch else watch.value)
-        seqs = [frame.seq for frame in of_watch]
-        assert seqs == sorted(set(seqs))
-        assert len(of_watch) <= commits
-
-
-def a_write(chance):
-    id = chance.randint(2, 12)
-    key = chance.choice(["k1", "k2"])
-    row = {"id": chance.randint(1, 4), "state": chance.choice(["open", "done"]), "size": id}
-    return chance.choice(
-        [
-            lambda: create(key, {"n": id}, history=chance.choice(["none", "latest", "rewindable"])),
-            lambda: create(None, {"n": id}),
-            lambda: set_to(id, chance.randint(0, 9)),
-            lambda: ChangeDocument(DocumentId(id), base(2, {"n": 3})),
-            lambda: ChangeDocument(DocumentId(id), delta(2, [["r", {"n": 9}]])),
-            lambda: RetireDocument(DocumentId(id)),
-            lambda: PutRow(NOTES, row),
-            lambda: PutRow(NOTES, row),
-            lambda: UpdateRow(NOTES, (row["id"],), {"state": row["state"]}),
-            lambda: UpdateWhere(NOTES, {"state": "open"}, {"size": id}),
-            lambda: UpdateWhere(NOTES, {"size": id}, {"state": "open"}),
-            lambda: DeleteRow(NOTES, (row["id"],)),
-        ]
-    )()
 
 
 @pytest.mark.parametrize(

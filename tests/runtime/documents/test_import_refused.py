@@ -22,7 +22,7 @@ COPY = DocumentStoreRef(REF.storage, DocumentStoreId("copy"))
 
 @pytest.fixture(scope="module")
 def exported() -> bytes:
-    return asyncio.run(made(11))
+    return asyncio.run(made(11, 120))
 
 
 Parts = list[dict[str, Any]]

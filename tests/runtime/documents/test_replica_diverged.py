@@ -45,6 +45,23 @@ def table(writes: list[dict[str, Any]]) -> None:
     writes[0]["table"] = "notes:absent"
 
 
+def one_part(writes: list[dict[str, Any]]) -> None:
+    writes[0]["table"] = "items"
+
+
+def long_name(writes: list[dict[str, Any]]) -> None:
+    writes[0]["table"] = "notes:" + "x" * 2_000
+
+
+def long_key(writes: list[dict[str, Any]]) -> None:
+    writes[0]["row"]["shelf"] = "x" * 2_000
+
+
+def many(writes: list[dict[str, Any]]) -> None:
+    row = writes[0]["row"]
+    writes[:] = [{**writes[0], "row": {**row, "number": 100 + each}} for each in range(99)]
+
+
 def missing(writes: list[dict[str, Any]]) -> None:
     del writes[0]["row"]
 
@@ -86,7 +103,18 @@ LAST: dict[str, tuple[Any, list[Damage]]] = {
     "delete": (DeleteWhere(ITEMS, {"color": "red"}), [count, where]),
     "insert": (
         InsertRow(ITEMS, {**ROW, "number": 2}),
-        [twice, column, table, missing, no_write, more_than_it_does],
+        [
+            twice,
+            column,
+            table,
+            one_part,
+            long_name,
+            long_key,
+            many,
+            missing,
+            no_write,
+            more_than_it_does,
+        ],
     ),
     "create": (
         CreateDocument(Address("notes", "papers", "two"), "latest", base(1, {})),

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.support.documents import LINEAGE, REF, means, opened
 from tests.support.exporting import BytesSource, bytes_of, parts_of
 from tests.support.histories import ITEMS, MOVED, Past, sized
+from tests.support.jobs import DONE, JOB
 
 from perdure.authority.memory import MemoryStore
+from perdure.kernel.documents.content import base
 from perdure.kernel.documents.errors import MigrationFailed
+from perdure.kernel.documents.jobs.finish import EndJob
+from perdure.kernel.documents.jobs.start import StartJob
+from perdure.kernel.documents.jobs.take import TakeJob, Taken
+from perdure.kernel.documents.jobs.work import ChangeJobState, SettleJob, StateChange
 from perdure.kernel.documents.log import LogPlace
-from perdure.kernel.documents.places import DocumentStoreRef
+from perdure.kernel.documents.places import Address, DocumentStoreRef
 from perdure.kernel.documents.rows import InsertRow, UpdateRow
-from perdure.kernel.ids import DocumentStoreId
+from perdure.kernel.documents.writes import CreateDocument
+from perdure.kernel.ids import DocumentStoreId, Holder, JobId
 from perdure.runtime.documents.importing import import_store
 from perdure.runtime.documents.replica import StoreLog, catch_up, create_replica
 from perdure.runtime.documents.store import OpenStore
@@ -109,3 +117,36 @@ async def test_the_pasts_that_are_replayed_have_every_kind_of_write() -> None:
         "document.change",
         "document.retire",
     }
+
+
+async def test_jobs_are_replayed_as_the_documents_that_they_are() -> None:
+    records = MemoryStore()
+    async with opened(records) as source:
+        ended, runs = JOB, replace(JOB, job=JobId("j-2"))
+        for job in (ended, runs):
+            started = {"version": 1, "fingerprint": "f", "args": {}, "state": base(1, {"n": 0})}
+            await source.ordered(StartJob(REF, job, source.attempt(), **started).checked())
+        taking = {"version": 1, "fingerprint": "f", "resume": "rerun", "lease_ms": 1_000}
+        for job in (ended, runs):
+            take = TakeJob(REF, job, source.attempt(), holder=Holder("h"), **taking).checked()
+            taken = await source.ordered(take)
+            assert isinstance(taken, Taken)
+            change = StateChange(base(1, {"n": 1}), taken.state.revision)
+            grip = taken.grip
+            await source.ordered(
+                ChangeJobState(REF, job, source.attempt(), grip=grip, change=change)
+            )
+        settle = SettleJob(REF, ended, source.attempt(), grip=grip, outcome=DONE)
+        await source.ordered(settle.checked())
+        note = CreateDocument(Address("notes", "papers", "note"), "latest", base(1, {}))
+        end = EndJob(REF, ended, source.attempt(), grip=grip, staged=(note,))
+        await source.ordered(end)
+        with_ = means(records, prefix="r")
+        await create_replica(with_, REPLICA, LINEAGE)
+
+        await catch_up(StoreLog(with_, REF), await OpenStore.open(with_, REPLICA))
+
+        data = await bytes_of(with_, REPLICA)
+        assert data == await bytes_of(with_, REF)
+        namespaces = {each.get("namespace") for each in parts_of(data)}
+        assert {"jobs", "job-states", "job-ends", "papers"} <= namespaces

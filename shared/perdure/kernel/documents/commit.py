@@ -15,7 +15,6 @@ from perdure.kernel.documents.errors import (
     OwnerHeld,
     StoreDiverged,
     StoreImporting,
-    TableMigrating,
 )
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import (
@@ -26,7 +25,7 @@ from perdure.kernel.documents.records import (
     store_head_key,
 )
 from perdure.kernel.documents.step import StagedWrite, Step
-from perdure.kernel.documents.tables import checked_name
+from perdure.kernel.documents.tables import checked_name, tables_altered
 from perdure.kernel.documents.writes import (
     ChangeDocument,
     CopyDocument,
@@ -247,14 +246,6 @@ def no_store(ref: DocumentStoreRef) -> NotFound:
     )
 
 
-def tables_altered(prepared: int | None, found: int) -> TableMigrating:
-    """Return the refusal of a writer whose tables somebody has altered since."""
-    return TableMigrating(
-        expected=f"tables as they were prepared, at change {prepared}",
-        found=f"change {found}: open the store again",
-    )
-
-
 def check_grips(
     head: StoreHead, owners: AbstractSet[str | None], grips: Sequence[OwnerGrip]
 ) -> None:
@@ -369,7 +360,9 @@ class TakeOwner(DocumentsRequest):
         if held is not None:
             until = max(until, held.until)
         mine = HeldOwner(owner=self.owner, epoch=epoch, holder=self.holder, until=until)
-        rest = tuple(each for each in head.held if each.owner != self.owner and now < each.until)
+        rest = tuple(each for each in head.held if each.owner != self.owner)
+        if len(rest) >= HELD_OWNERS_MAX:
+            rest = tuple(each for each in rest if now < each.until)
         if len(rest) >= HELD_OWNERS_MAX:
             raise TooLarge(
                 expected=f"at most {HELD_OWNERS_MAX} owners of document store {self.ref.store!r}"

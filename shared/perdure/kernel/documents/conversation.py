@@ -14,7 +14,7 @@ from perdure.kernel.documents.places import Address
 from perdure.kernel.documents.records import History, row_key
 from perdure.kernel.documents.rows import InsertRow, PutRow
 from perdure.kernel.documents.step import StagedWrite, Step
-from perdure.kernel.documents.tables import Table
+from perdure.kernel.documents.tables import ColumnType, Table
 from perdure.kernel.documents.writes import (
     ChangeDocument,
     CopyDocument,
@@ -31,15 +31,6 @@ RecordType = Literal["conversation", "entry", "task", "submission", "document"]
 ROOT_CONVERSATION: Final = 1
 """Id of the conversation that every other one descends from or belongs to."""
 
-TABLE_NAMES: Final = (
-    "record_ids",
-    "conversations",
-    "entries",
-    "entry_heads",
-    "tasks",
-    "submissions",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class ConversationTables:
@@ -54,84 +45,70 @@ class ConversationTables:
 
     @property
     def all(self) -> tuple[Table, ...]:
-        return tuple(getattr(self, name) for name in TABLE_NAMES)
+        return tuple(getattr(self, name) for name in _SHAPES)
+
+
+_Shape = tuple[Mapping[str, ColumnType], tuple[str, ...], Mapping[str, tuple[str, ...]]]
+
+_SHAPES: Final[Mapping[str, _Shape]] = {
+    "record_ids": ({"id": "int", "type": "str", "place": "int"}, ("id",), {}),
+    "conversations": (
+        {"id": "int", "owner_conversation_id": "int", "owner_task_id": "int", "record": "json"},
+        ("id",),
+        {
+            "by_owner_conversation": ("owner_conversation_id",),
+            "by_owner_task": ("owner_task_id",),
+        },
+    ),
+    "entries": (
+        {"conversation_id": "int", "id": "int", "commit_seq": "int", "record": "json"},
+        ("conversation_id", "id"),
+        {},
+    ),
+    "entry_heads": ({"conversation_id": "int", "id": "int"}, ("conversation_id", "id"), {}),
+    "tasks": (
+        {
+            "id": "int",
+            "conversation_id": "int",
+            "kind": "str",
+            "status": "str",
+            "abort_requested": "bool",
+            "background": "bool",
+            "record": "json",
+        },
+        ("id",),
+        {
+            "by_status": ("status",),
+            "by_conversation": ("conversation_id",),
+            "by_kind": ("kind",),
+            "by_abort_requested": ("abort_requested",),
+            "by_background": ("background",),
+        },
+    ),
+    "submissions": (
+        {
+            "id": "int",
+            "conversation_id": "int",
+            "request_id": "str",
+            "status": "str",
+            "record": "json",
+        },
+        ("id",),
+        {
+            "by_request": ("conversation_id", "request_id"),
+            "by_conversation": ("conversation_id",),
+            "by_status": ("status",),
+        },
+    ),
+}
+"""Columns, key and indexes of each table."""
 
 
 @lru_cache(maxsize=64)
 def conversation_tables(owner: str) -> ConversationTables:
     """Declare the tables of conversations of an owner."""
-    return ConversationTables(
-        record_ids=Table(
-            owner, "record_ids", {"id": "int", "type": "str", "place": "int"}, ("id",), {}
-        ).checked(),
-        conversations=Table(
-            owner,
-            "conversations",
-            {
-                "id": "int",
-                "owner_conversation_id": "int",
-                "owner_task_id": "int",
-                "record": "json",
-            },
-            ("id",),
-            {
-                "by_owner_conversation": ("owner_conversation_id",),
-                "by_owner_task": ("owner_task_id",),
-            },
-        ).checked(),
-        entries=Table(
-            owner,
-            "entries",
-            {"conversation_id": "int", "id": "int", "commit_seq": "int", "record": "json"},
-            ("conversation_id", "id"),
-            {},
-        ).checked(),
-        entry_heads=Table(
-            owner,
-            "entry_heads",
-            {"conversation_id": "int", "id": "int"},
-            ("conversation_id", "id"),
-            {},
-        ).checked(),
-        tasks=Table(
-            owner,
-            "tasks",
-            {
-                "id": "int",
-                "conversation_id": "int",
-                "kind": "str",
-                "status": "str",
-                "abort_requested": "bool",
-                "background": "bool",
-                "record": "json",
-            },
-            ("id",),
-            {
-                "by_status": ("status",),
-                "by_conversation": ("conversation_id",),
-                "by_kind": ("kind",),
-                "by_abort_requested": ("abort_requested",),
-                "by_background": ("background",),
-            },
-        ).checked(),
-        submissions=Table(
-            owner,
-            "submissions",
-            {
-                "id": "int",
-                "conversation_id": "int",
-                "request_id": "str",
-                "status": "str",
-                "record": "json",
-            },
-            ("id",),
-            {
-                "by_request": ("conversation_id", "request_id"),
-                "by_conversation": ("conversation_id",),
-                "by_status": ("status",),
-            },
-        ).checked(),
-    )
+    tables = {name: Table(owner, name, *shape).checked() for name, shape in _SHAPES.items()}
+    return ConversationTables(**tables)
 
 
 def encoded(text: str) -> str:

@@ -15,7 +15,7 @@ from perdure.kernel.documents.records import Document, Row
 from perdure.kernel.documents.tables import Table
 from perdure.kernel.errors import TooLarge
 from perdure.kernel.ids import Partition
-from perdure.kernel.places import after
+from perdure.kernel.places import after as beyond
 from perdure.kernel.view import Range, View
 
 FOLLOWED_MAX: Final = 10_000
@@ -174,7 +174,7 @@ class TableView:
         found: dict[str, Any] = {}
         first = prefix
         while True:
-            rows = view.find(Range(store, first, after(prefix), Row, limit=PAGE_MAX))
+            rows = view.find(Range(store, first, beyond(prefix), Row, limit=PAGE_MAX))
             for each in rows:
                 if self._wants(each.value):
                     found[places.spelled_key(each.row_key)] = each.value
@@ -187,7 +187,7 @@ class TableView:
     def ops(self, value: Any, writes: Sequence[Write]) -> list[Op] | None:
         changed: dict[str, Any] = {}
         for write in writes:
-            if write.get("table") != self.table.full_name or write["w"] == "table.declare":
+            if write.get("table") != self.table.full_name:
                 continue
             edits = self._edits(value, changed, write)
             if edits is None:
@@ -211,18 +211,21 @@ class TableView:
         kind = write["w"]
         if kind in ("rows.update", "rows.delete"):
             return self._edits_by_condition(value, write)
-        if kind in ("row.insert", "row.put"):
+        if kind in ("table.declare", "table.alter", "table.moved"):
+            # What a move does to rows it tells of each.
+            stands = list(self.table.key)
+            return {} if write.get("key", stands) == stands else None
+        if kind in ("row.insert", "row.put", "row.move"):
             row = write["row"]
             return {places.spelled_key(self.table.key_of(row)): self._kept(row)}
         if kind not in ("row.update", "row.delete"):
             return None
         key = places.spelled_key(write["key"])
-        if kind == "row.delete":
-            return {key: None}
-        before = changed[key] if key in changed else value.get(key)
-        if before is not None:
-            return {key: self._kept({**before, **write["changes"]})}
-        return {} if self._stays_out(write["changes"]) else None
+        before: dict[str, Any] | None = changed[key] if key in changed else value.get(key)
+        if kind == "row.update" and before is None:
+            return {} if self._stays_out(write["changes"]) else None
+        after = None if kind == "row.delete" else {**(before or {}), **write["changes"]}
+        return {key: None if after is None else self._kept(after)}
 
     def _edits_by_condition(self, value: Mapping[str, Any], write: Write) -> dict[str, Any] | None:
         hit = {key: row for key, row in value.items() if _holds(row, write["where"])}

@@ -14,7 +14,6 @@ from perdure.kernel.documents.export_check import Brought, WholeDocument
 from perdure.kernel.documents.records import (
     ID_FIRST,
     DocumentStore,
-    Importing,
     IndexRow,
     Life,
     Row,
@@ -24,6 +23,7 @@ from perdure.kernel.documents.records import (
     store_head_key,
 )
 from perdure.kernel.documents.tables import StoredTable, Table
+from perdure.kernel.documents.underway import Importing
 from perdure.kernel.errors import Conflict, NotEmpty
 from perdure.kernel.floor import check_floor, floor_key
 from perdure.kernel.ids import Instant, Lineage, Seq, checked_id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from perdure.kernel.canonical import canonical
@@ -140,16 +141,16 @@ def spelled_key(key: Sequence[Part]) -> str:
 
     Raises: InvalidValue, TooLarge.
     """
-    return "".join(f"{_spelled_part(each)}/" for each in key)
+    return "".join([f"{_spelled_part(each)}/" for each in key])
 
 
 def _spelled_part(part: Part) -> str:
+    if type(part) is int and -SAFE_INTEGER_MAX <= part <= SAFE_INTEGER_MAX:  # most are
+        return f"{part + _INTEGER_SHIFT:017d}"
     if isinstance(part, bool):
         return "1" if part else "0"
     if isinstance(part, int):
-        if not -SAFE_INTEGER_MAX <= part <= SAFE_INTEGER_MAX:
-            raise InvalidValue(expected=f"a number within ±{SAFE_INTEGER_MAX}", found=shown(part))
-        return f"{part + _INTEGER_SHIFT:017d}"
+        raise InvalidValue(expected=f"a number within ±{SAFE_INTEGER_MAX}", found=shown(part))
     text = canonical(part).decode("ascii")[1:-1].replace("/", "\\u002f")
     if len(text) > KEY_TEXT_BYTES_MAX:
         raise TooLarge(
@@ -161,4 +162,10 @@ def _spelled_part(part: Part) -> str:
 
 def _spelled_value(value: Part) -> str:
     # Indexes are asked for equal values alone: a text of any length has a place.
-    return _hash(["value", value]) if isinstance(value, str) else _spelled_part(value)
+    return _hashed_text(value) if isinstance(value, str) else _spelled_part(value)
+
+
+@lru_cache(maxsize=256)
+def _hashed_text(value: str) -> str:
+    # Most rows of a table share a few texts: states, kinds.
+    return _hash(["value", value])

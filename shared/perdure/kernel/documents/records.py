@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, Self, get_args
 
 from perdure.kernel.canonical import canonical, digest, strict
 from perdure.kernel.documents import places
 from perdure.kernel.documents.bodies import fields_in, json_in, object_in, typed
 from perdure.kernel.documents.places import Address, DocumentStoreRef, Part
+from perdure.kernel.documents.underway import Importing
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import (
     DocumentId,
@@ -65,17 +66,6 @@ class HeldOwner:
     epoch: Epoch
     holder: Holder
     until: Instant
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Importing:
-    """How far an import has come: nothing of it is visible yet."""
-
-    sha256: str
-    """Of the lines of the export."""
-
-    done: int
-    """Records that are written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,13 +240,17 @@ class Row(Record):
 
     row_key: tuple[Part, ...]
     value: dict[str, Any]
+    spelled: bytes = field(default=b"", compare=False, repr=False)
+    """Canonical JSON of ``value``, if it was spelled already: the log has it too."""
 
     @property
     def key(self) -> Key[Row]:
         return row_key(self.partition, self.table, self.row_key)
 
     def body(self) -> bytes:
-        return canonical({"key": list(self.row_key), "value": self.value, "version": self.version})
+        value = self.spelled or canonical(self.value)
+        key = canonical(list(self.row_key))
+        return b'{"key":%s,"value":%s,"version":%d}' % (key, value, self.version)
 
     @classmethod
     def read(cls, partition: Partition, sort: str, body: bytes) -> Self:

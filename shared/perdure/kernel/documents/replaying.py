@@ -24,14 +24,22 @@ from perdure.kernel.documents.rows import (
     UpdateWhere,
 )
 from perdure.kernel.documents.step import StagedWrite, Step
-from perdure.kernel.documents.tables import Table, declared_by, stored_table_key
+from perdure.kernel.documents.tables import (
+    StoredTable,
+    Table,
+    checked_name,
+    declared_by,
+    stored_table_key,
+)
 from perdure.kernel.documents.writes import (
     ChangeDocument,
     CreateDocument,
     RetireDocument,
 )
-from perdure.kernel.errors import Conflict, NewerWriter
+from perdure.kernel.errors import Conflict, NewerWriter, TooLarge
 from perdure.kernel.ids import DocumentId, Partition
+from perdure.kernel.limits import SORT_BYTES_MAX
+from perdure.kernel.shown import shown
 from perdure.kernel.view import Key, Reads
 
 
@@ -42,6 +50,8 @@ def replay(step: Step, told: Mapping[str, Any]) -> None:
     know; KeyError, TypeError, ValueError, AttributeError for what is not spelled as writes are.
     """
     kind = told["w"]
+    if "table" in told:
+        _table_key(step.store, told)
     if kind == "table.declare":
         table = table_of(told)
         if step.read(stored_table_key(step.store, table.full_name)) is not None:
@@ -67,26 +77,37 @@ def reads_of(store: Partition, many: list[dict[str, Any]]) -> Reads:
         if kind.startswith("document."):
             documents.append(_document(told).reads(store))
         elif "table" in told:
-            tables[stored_table_key(store, told["table"])] = None
+            tables[_table_key(store, told)] = None
     union = Reads.union(*documents)
     return Reads(peeks=(*tables, *union.keys, *union.peeks), ranges=union.ranges)
 
 
 def require_rows(step: Step, many: list[dict[str, Any]]) -> None:
-    """Ask at once for the rows that writes of a log look at. Raises Missing."""
+    """Ask at once for the rows that writes of a log look at. Raises Missing, InvalidId, TooLarge."""
     keys: dict[Key[Any], None] = {}
     for told in many:
         if not told["w"].startswith("row."):
             continue
-        stored = step.read(stored_table_key(step.store, told["table"]))
+        stored = step.read(_table_key(step.store, told))
         if stored is not None:
             named = told["key"] if "key" in told else [told["row"][n] for n in stored.key_columns]
-            keys[row_key(step.store, stored.name, tuple(named))] = None
+            key = row_key(step.store, stored.name, tuple(named))
+            if len(key.sort) > SORT_BYTES_MAX:
+                raise TooLarge(expected="a key that a store can hold", found=shown(named))
+            keys[key] = None
     step.require(*keys)
 
 
+def _table_key(store: Partition, told: Mapping[str, Any]) -> Key[StoredTable]:
+    """Return where a table lies that a write names, in two parts. Raises InvalidId."""
+    owner, _, name = told["table"].partition(":")
+    checked_name(owner, what="an owner")
+    checked_name(name, what="a table's name")
+    return stored_table_key(store, told["table"])
+
+
 def _table(step: Step, told: Mapping[str, Any]) -> Table:
-    stored = step.read(stored_table_key(step.store, told["table"]))
+    stored = step.read(_table_key(step.store, told))
     if stored is None:
         raise UnknownTable(expected="a table that was declared", found=repr(told["table"]))
     return declared_by(stored)

@@ -22,6 +22,7 @@ from perdure.kernel.documents.step import Step
 from perdure.kernel.documents.writes import begin_lives
 from perdure.kernel.errors import Corrupt, NewerWriter, Refused
 from perdure.kernel.ids import Epoch, Instant, Partition, Seq
+from perdure.kernel.limits import COMMIT_ACTIONS_MAX
 from perdure.kernel.view import Decision, Reads, View
 
 _MALFORMED: Final = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError)
@@ -83,7 +84,12 @@ class ApplyLogged(DocumentsRequest):
                 head, f"commit {self.entry.seq}: it says less or more than it does"
             )
         after = replace(after, epoch=max(head.epoch, self.epoch))
-        return Decision(Applied(after.seq), (*step.writes(), entry, after))
+        writes = (*step.writes(), entry, after)
+        if len(writes) > COMMIT_ACTIONS_MAX:
+            return self._diverged(
+                head, f"commit {self.entry.seq}: {len(writes)} records, which no commit has"
+            )
+        return Decision(Applied(after.seq), writes)
 
     def _head(self, view: View, now: Instant) -> StoreHead:
         head = view.get(store_head_key(self.stream))

@@ -58,12 +58,13 @@ class InsertRow(_RowWrite):
         return Reads(keys=(key,), absent=frozenset((key,)))
 
     def apply(self, step: Step) -> None:
-        row = stamped(self.table, self.row, self.stamps, step)
+        row = stamped(self.row, self.stamps, step)
         key = self.table.key_of(row)
-        if step.read(row_key(step.store, self.table.full_name, key)) is not None:
+        place = row_key(step.store, self.table.full_name, key)
+        if step.read(place) is not None:
             raise RowExists(expected=f"no row {shown(key)} in {self.table.full_name}", found="one")
         write_row(step, self.table, None, row)
-        step.tell("row.insert", {"table": self.table.full_name, "row": row})
+        tell_row(step, "row.insert", place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +78,10 @@ class PutRow(_RowWrite):
         return Reads(keys=(place_of(store, self.table, self.row, self.stamps),))
 
     def apply(self, step: Step) -> None:
-        row = stamped(self.table, self.row, self.stamps, step)
-        key = self.table.key_of(row)
-        before = step.read(row_key(step.store, self.table.full_name, key))
-        write_row(step, self.table, before, row)
-        step.tell("row.put", {"table": self.table.full_name, "row": row})
+        row = stamped(self.row, self.stamps, step)
+        place = row_key(step.store, self.table.full_name, self.table.key_of(row))
+        write_row(step, self.table, step.read(place), row)
+        tell_row(step, "row.put", place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,17 +178,12 @@ def place_of(
         raise InvalidValue(
             expected=f"stamps beside the key of {table.full_name}", found=shown(stamps)
         )
-    table.check_row({**row, **dict.fromkeys(stamps, 0)})
-    return row_key(store, table.full_name, table.key_of(row))
+    return row_key(store, table.full_name, table.checked_key(row))
 
 
-def stamped(
-    table: Table, row: Mapping[str, Any], stamps: tuple[str, ...], step: Step
-) -> dict[str, Any]:
-    """Return a row with the values that only the step knows, held to its table."""
-    whole = {**row, **dict.fromkeys(stamps, step.seq)} if stamps else dict(row)
-    table.check_row(whole)
-    return whole
+def stamped(row: Mapping[str, Any], stamps: tuple[str, ...], step: Step) -> dict[str, Any]:
+    """Return a row with the values that only the step knows; it is checked as it is spelled."""
+    return {**row, **dict.fromkeys(stamps, step.seq)} if stamps else dict(row)
 
 
 def existing_row(step: Step, table: Table, key: tuple[Part, ...]) -> Row:
@@ -214,11 +209,13 @@ def replace_row(
     step: Step, table: Table, before: Row | None, row: dict[str, Any] | None, stood: set[str]
 ) -> None:
     """Write a row, or none, where one stood in its table and at these places of indexes."""
+    spelled = b"" if row is None else table.spelled_row(row)
     stands = set() if row is None else set(table.index_sorts(row))
-    gone = [index_key(step.store, sort) for sort in sorted(stood - stands)]
-    step.require(*gone)
-    for key in gone:
-        step.remove(key)
+    if stood:
+        gone = [index_key(step.store, sort) for sort in sorted(stood - stands)]
+        step.require(*gone)
+        for key in gone:
+            step.remove(key)
     if row is None:
         assert before is not None, "a row that is taken away was there"
         step.remove(before.key)
@@ -231,11 +228,19 @@ def replace_row(
                 version=table.version,
                 row_key=key_values,
                 value=row,
+                spelled=spelled,
             )
         )
         for sort in sorted(stands - stood):
             step.put(IndexRow(partition=step.store, sort=sort, row_key=key_values))
     step.owners.add(table.owner)
+
+
+def tell_row(step: Step, kind: str, place: Key[Row]) -> None:
+    """Tell the log of a row that was just written, as it was spelled for its record."""
+    row = step.written(place)
+    assert row is not None, "it was just written"
+    step.tell(kind, {"table": row.table}, row=row.spelled)
 
 
 def index_key(store: Partition, sort: str) -> Key[IndexRow]:

@@ -134,11 +134,20 @@ class Step:
         """Let no id up to ``id`` be given any more."""
         self.next_id = raised(self.next_id, id)
 
-    def tell(self, kind: str, told: Mapping[str, Any], content: bytes | None = None) -> None:
-        """Put a write into the log as it was applied; ``content`` is spelled already."""
+    def tell(
+        self,
+        kind: str,
+        told: Mapping[str, Any],
+        content: bytes | None = None,
+        *,
+        row: bytes | None = None,
+    ) -> None:
+        """Put a write into the log as it was applied; ``content`` and ``row`` are spelled already."""
         fields = canonical({"w": kind, **told})
         if content is not None:
             fields = b'{"content":%s,%s' % (content, fields[1:])
+        if row is not None:  # beside a table alone: keys stay sorted
+            fields = b'{"row":%s,%s' % (row, fields[1:])
         self._log.append(fields)
 
     @property

@@ -132,11 +132,36 @@ class Table:
 
         Columns of no key may be None. Raises InvalidValue kinds, TooLarge.
         """
-        self.check_values(row)
+        self.spelled_row(row)
+
+    def spelled_row(self, row: Mapping[str, Any]) -> bytes:
+        """Check a row as :meth:`check_row` does, and spell it: that is what its JSON is checked by."""
+        for name, value in row.items():
+            kind = self.columns.get(name)
+            if kind is None:
+                raise UnknownField(expected=f"a column of {self.full_name}", found=shown(name))
+            if kind != "json":
+                self._check_value(name, kind, value)
         for name in self.columns:
             if name not in row:
-                raise MissingField(expected=f"{name} in a row of {self.full_name}", found="none")
+                raise self._missing(name)
         places.spelled_key(self.key_of(row))
+        try:
+            return canonical(row)
+        except (ValueError, TypeError, RecursionError):
+            self.check_values(row)  # it knows which column it was
+            raise
+
+    def checked_key(self, row: Mapping[str, Any]) -> tuple[Part, ...]:
+        """Return the key of a row of which nothing else is checked. Raises InvalidValue kinds."""
+        for name in self.key:
+            if name not in row:
+                raise self._missing(name)
+            self._check_value(name, self.columns[name], row[name])
+        return self.key_of(row)
+
+    def _missing(self, name: str) -> MissingField:
+        return MissingField(expected=f"{name} in a row of {self.full_name}", found="none")
 
     def check_values(self, values: Mapping[str, Any]) -> None:
         """Refuse values of columns that are none, or of other types. Raises InvalidValue kinds."""
@@ -168,6 +193,8 @@ class Table:
 
     def index_sorts(self, row: Mapping[str, Any]) -> list[str]:
         """Spell where a row stands in each index that it is in."""
+        if not self.indexes:
+            return []
         key = places.spelled_key(self.key_of(row))
         found = []
         for index, columns in self.indexes.items():
@@ -319,3 +346,11 @@ def check_alter(stored: StoredTable, table: Table) -> None:
         raise Invalid(
             expected=f"the key of {stored.name} to stay: {shown(was)}", found=shown(shall_be)
         )
+
+
+def tables_altered(prepared: int | None, found: int) -> TableMigrating:
+    """Return the refusal of a writer whose tables somebody has altered since."""
+    return TableMigrating(
+        expected=f"tables as they were prepared, at change {prepared}",
+        found=f"change {found}: open the store again",
+    )

@@ -33,4 +33,4 @@ class Allocator:
 
     def follow(self, next_id: int) -> None:
         """Give none that the store has given."""
-        self.next_id = max(self.next_id, next_id)
+        self.next_id = max(self.next_id, min(next_id, places.SAFE_INTEGER_MAX))

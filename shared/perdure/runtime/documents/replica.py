@@ -63,7 +63,7 @@ class Lag:
     """The last one of the source, when it was last seen."""
 
     ms: int
-    """Age of the oldest commit that the replica lacks, by this process's clock; 0 if it has all."""
+    """Age of the last commit that the replica has, by this process's clock; 0 if it lacks none."""
 
     waits_for: str | None = None
     """What neither side answered, if one of them does not at present."""

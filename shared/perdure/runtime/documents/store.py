@@ -14,7 +14,6 @@ from perdure.kernel.documents.commit import (
     OwnerGrip,
     ReleaseOwner,
     TakeOwner,
-    tables_altered,
 )
 from perdure.kernel.documents.content import Loaded
 from perdure.kernel.documents.declare import Declared, DeclareTables
@@ -32,7 +31,7 @@ from perdure.kernel.documents.records import Document, StoreHead
 from perdure.kernel.documents.reserve import ReserveIds, ids_taken
 from perdure.kernel.documents.rows import RowWrite
 from perdure.kernel.documents.step import StagedWrite
-from perdure.kernel.documents.tables import Table
+from perdure.kernel.documents.tables import Table, tables_altered
 from perdure.kernel.errors import (
     Contended,
     OutcomeUnknown,
@@ -49,6 +48,10 @@ from perdure.runtime.documents.settling import head_of, settled
 from perdure.runtime.session.ports import Pause
 
 T = TypeVar("T")
+
+IDS_LEFT: Final = 64
+"""Ids left to a rival that goes on being first, more with every try: gaps are allowed, starving is
+not."""
 
 COMMIT_TRIES: Final = 16
 """Times that a commit is made again whose handle knew too little of what others have done."""
@@ -252,14 +255,14 @@ class OpenStore:
     async def _settled(self, staged: tuple[StagedWrite, ...]) -> Committed:
         """Commit with what this handle knows by now, and look again where that was too little."""
         request = CommitWrites(self.ref, staged, self.means.new_token(), seen=self._seen)
-        for _ in range(COMMIT_TRIES):
+        for tries in range(COMMIT_TRIES):
             request = self._as_known(request)
             try:
                 return await settled(self.means.authority, request, self.means.pause)
             except IdsMoved:
                 head = await head_of(self.means.authority, request)
                 if head is not None:
-                    self._ids.follow(head.next_id)
+                    self._ids.follow(head.next_id + tries * IDS_LEFT)
             except TableMigrating:
                 if request.schema is None or not await self._tables_stand(request.schema):
                     raise

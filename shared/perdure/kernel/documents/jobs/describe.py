@@ -23,6 +23,7 @@ from perdure.kernel.documents.jobs.value import (
     JobEnd,
     JobRecord,
     Outcome,
+    WireError,
 )
 from perdure.kernel.documents.places import SAFE_INTEGER_MAX
 from perdure.kernel.documents.read import DocumentScan
@@ -51,6 +52,7 @@ class JobInfo:
     outcome: Outcome | None
     restarts: int
     finish_failures: int = 0
+    finish_error: WireError | None = None
     abort: str | None = None
     blocked: Blocked | None = None
     due_at: Instant | None = None
@@ -74,6 +76,7 @@ def info(job: JobAddress, record: JobRecord) -> JobInfo:
         outcome=record.outcome,
         restarts=record.restarts,
         finish_failures=record.finish_failures,
+        finish_error=record.finish_error,
         abort=record.abort,
         blocked=record.blocked,
         due_at=record.due_at,

@@ -15,6 +15,7 @@ from perdure.kernel.documents.jobs.value import (
     FINISH_FAILURES_MAX,
     JobEnd,
     JobRecord,
+    WireError,
     backoff_ms,
 )
 from perdure.kernel.documents.jobs.work import JobWork
@@ -75,6 +76,7 @@ class FailFinish(JobWork):
     """
 
     failures: int
+    error: WireError | None = None
 
     def decide(self, view: View, now: Instant) -> Decision[JobRecord]:
         step = JobStep(self, view, now)
@@ -91,6 +93,7 @@ class FailFinish(JobWork):
         failed = replace(
             record,
             finish_failures=failures,
+            finish_error=self.error,
             due_at=Instant(now + backoff_ms(failures)),
             claim=released(record.claim),
         )

@@ -136,6 +136,9 @@ class JobRecord:
     phase: Phase = "pending"
     restarts: int = 0
     finish_failures: int = 0
+    finish_error: WireError | None = None
+    """Why its finish failed last."""
+
     abort: str | None = None
     """Why somebody wants its end."""
 

@@ -51,16 +51,31 @@ class Feed:
     def listen(self, listener: Listener, batch: Batch) -> Callable[[], None]:
         """Tell of what follows, within batches of the listener's host; return how to stop that."""
         self._listeners[listener] = None
-        self._batches[batch] = self._batches.get(batch, 0) + 1
+        leave = self.join(batch)
 
         def detach() -> None:
-            if listener in self._listeners:
-                del self._listeners[listener]
+            self._listeners.pop(listener, None)
+            leave()
+
+        return detach
+
+    def join(self, batch: Batch) -> Callable[[], None]:
+        """Let each commit be adopted within a batch of a host; return how to stop that.
+
+        Whatever that host is told by ``adopt`` is then one frame with what the views are told.
+        """
+        self._batches[batch] = self._batches.get(batch, 0) + 1
+        has_left = False
+
+        def leave() -> None:
+            nonlocal has_left
+            if not has_left:
+                has_left = True
                 self._batches[batch] -= 1
                 if not self._batches[batch]:
                     del self._batches[batch]
 
-        return detach
+        return leave
 
     @contextmanager
     def within(self) -> Iterator[None]:

@@ -10,7 +10,6 @@ from perdure.kernel.documents.followed import Followed
 from perdure.kernel.documents.ops import patched
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import Logged, StoreHead
-from perdure.kernel.errors import PerdureError
 from perdure.kernel.ids import Seq
 from perdure.runtime.documents.follow.feed import Feed
 from perdure.runtime.documents.follow.host import Host, Observation, Observer
@@ -114,7 +113,7 @@ class _Following:
                 return
             self._seq = entry.seq
             self._change(ops, entry.seq)
-        except PerdureError as error:
+        except Exception as error:  # noqa: BLE001  # the commit has happened, whatever this is
             self.failed(error)
 
     def _change(self, ops: list[Any], seq: Seq) -> None:
@@ -149,7 +148,7 @@ class _Following:
             value = self._what.again(self._value, await self._looked())
             if not same(value, self._value):
                 self._change([["r", value]], self._seq)
-        except PerdureError as error:
+        except Exception as error:  # noqa: BLE001  # nobody waits for this task
             self.failed(error)
         else:
             self._look = None

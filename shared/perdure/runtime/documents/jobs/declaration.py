@@ -62,20 +62,21 @@ class Shape:
             checked = self._adapter.validate_python(value)
             return self._adapter.dump_python(checked, mode="json")
         except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False)[0]
-            where = path_shown((self._what, *first["loc"]))
-            raise fault(first["type"], where, first["msg"], shown(first["input"])) from error
+            raise self._fault(error) from error
         except PydanticSerializationError as error:
             raise InvalidValue(expected=f"{self._what} of JSON", found=str(error)) from error
+
+    def _fault(self, error: ValidationError) -> InvalidValue:
+        first = error.errors(include_url=False, include_context=False)[0]
+        where = path_shown((self._what, *first["loc"]))
+        return fault(first["type"], where, first["msg"], shown(first["input"]))
 
     def read(self, told: Any) -> Any:
         """Return the value that some JSON spells. Raises InvalidValue kinds."""
         try:
-            return self._adapter.validate_python(told)
+            return self._adapter.validate_json(canonical(told))
         except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False)[0]
-            where = path_shown((self._what, *first["loc"]))
-            raise fault(first["type"], where, first["msg"], shown(first["input"])) from error
+            raise self._fault(error) from error
 
 
 class JobOptions(TypedDict, total=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +11,11 @@ from perdure.kernel.documents.jobs.finish import EndJob, FailFinish
 from perdure.kernel.documents.jobs.take import JobState
 from perdure.kernel.documents.jobs.value import Done, JobRecord, Outcome
 from perdure.kernel.documents.step import StagedWrite
-from perdure.kernel.errors import Refused, StaleWriter
+from perdure.kernel.errors import StaleWriter, Unavailable
 from perdure.kernel.ids import Instant, JobId
 from perdure.runtime.documents.jobs.declaration import Job
 from perdure.runtime.documents.jobs.hand import Hand
+from perdure.runtime.documents.jobs.outcomes import wire_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +68,20 @@ async def finished(
         end = await hand.sent(
             lambda token: EndJob(hand.ref, hand.job, token, grip=hand.grip, staged=staged)
         )
-    except StaleWriter:
+    except (StaleWriter, Unavailable, asyncio.CancelledError):
         raise
-    except (_FinishFailed, Refused):  # it raised, or what it has staged cannot be written
+    except Exception as error:  # noqa: BLE001  # it raised, or what it has staged cannot be written
+        wire = wire_of(
+            error.__cause__ if isinstance(error, _FinishFailed) and error.__cause__ else error
+        )
         return await hand.sent(
             lambda token: FailFinish(
-                hand.ref, hand.job, token, grip=hand.grip, failures=record.finish_failures
+                hand.ref,
+                hand.job,
+                token,
+                grip=hand.grip,
+                failures=record.finish_failures,
+                error=wire,
             )
         )
     return end.outcome
