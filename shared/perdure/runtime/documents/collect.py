@@ -118,11 +118,11 @@ class Collector:
             head, found = await self._at_once(row_keys)
             for key, row in zip(row_keys, found, strict=True):
                 self._replace_row(touched.rows[key], key, row)
-        for asked in _parts(sorted(touched.commits)):
-            head, kept = await self._at_once([commit_key(self._store, id) for id in asked])
-            for id, each in zip(asked, kept, strict=True):
-                found = None if each is None else (1, export.commit_line(each))
-                self._spool.replace(export.commit_place(id), found)
+        for commits in _parts(sorted(touched.commits)):
+            head, kept = await self._at_once([commit_key(self._store, id) for id in commits])
+            for id, each in zip(commits, kept, strict=True):
+                line = None if each is None else (1, export.commit_line(each))
+                self._spool.replace(export.commit_place(id), line)
         for ids in _parts(sorted(touched.documents)):
             head, documents = await self._at_once([document_key(self._store, id) for id in ids])
             await self._documents_again(ids, documents)
