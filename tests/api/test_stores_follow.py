@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from tests.api.test_stores import NOTES, change, commit, create, notes  # noqa: F401
+from tests.api.store_rig import NOTES, change, commit, create
 from tests.support.documents import REF
 
 from perdure.kernel.documents import records

@@ -10,10 +10,10 @@ from tests.proof.agreeing import LEASE_MS, few, lots
 from tests.proof.agreeing_documents import NOTES, Papers
 
 from perdure.kernel.documents.content import base, delta
-from perdure.kernel.documents.jobs.abort import AbortJob
+from perdure.kernel.documents.jobs.abort import AbortJob, RetryJob
 from perdure.kernel.documents.jobs.describe import DescribeJob, ListJobs
 from perdure.kernel.documents.jobs.finish import EndJob, FailFinish
-from perdure.kernel.documents.jobs.hints import JobWakes, RestJob
+from perdure.kernel.documents.jobs.hints import HintJob, JobWakes, RestJob
 from perdure.kernel.documents.jobs.records import JobAddress
 from perdure.kernel.documents.jobs.start import StartJob
 from perdure.kernel.documents.jobs.take import TakeJob
@@ -89,6 +89,11 @@ class Working(Papers):
     @rule(lot=few)
     def abort_a_job(self, lot: int) -> None:
         self.ask(AbortJob(self.papers(lot), self.job(lot), self.attempt()))
+
+    @rule(lot=few)
+    def retry_a_job(self, lot: int) -> None:
+        self.ask(RetryJob(self.papers(lot), self.job(lot), self.attempt()))
+        self.ask(HintJob(self.papers(lot), self.job(lot)))
 
     @rule(lot=few, number=lots)
     def look_for_jobs(self, lot: int, number: int) -> None:

@@ -131,11 +131,12 @@ def keep_papers(agreement):
     agreement.follow_a_store(0, tampers=False, promotes=True)
     agreement.import_a_part(0, 0)
     agreement.import_a_part(0, 1)
-    for lot, numbers in ((0, (4,)), (2, (5, 2)), (4, (14,)), (6, (7,)), (8, (5, 1))):
+    for lot, numbers in ((0, (4,)), (2, (5, 2)), (4, (14,)), (6, (7,)), (8, (5, 1)), (10, (12,))):
         agreement.start_a_job(lot, 1)
         for number in numbers:
             agreement.do_a_job(lot, "ann", number, again=True)
     agreement.abort_a_job(0)
+    agreement.retry_a_job(10)
     agreement.look_for_jobs(0, 1)
     agreement.read_and_trim_the_log(0, 2)
     agreement.move_a_table(0, 1)

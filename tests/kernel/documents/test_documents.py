@@ -125,6 +125,18 @@ async def test_a_life_ends_just_where_the_next_one_begins():
         assert (document.created_at, document.retired_at, document.revision) == (1, 3, 3)
 
 
+@pytest.mark.parametrize("history", ["none", "latest", "rewindable"])
+async def test_an_address_is_freed_and_taken_in_one_commit(history):
+    async with opened() as store:
+        await store.commit([created(HERE, "old", history)])
+
+        await store.commit([created(HERE, "new", history), ended(2)])
+
+        assert await found(store, HERE) == 3
+        assert await said(store, 3) == "new"
+        assert await listed(store, "here") == [3]
+
+
 async def test_one_address_has_one_living_document():
     async with opened() as store:
         await store.commit([created(HERE, 1)])
@@ -209,7 +221,7 @@ async def test_an_id_belongs_to_one_document_for_ever():
         await store.commit([ended(7)])
 
         await is_refused(store.commit([created(THERE, 2, id=7)]), IdTaken, "already belongs")
-        twice = [created(HERE, 1, id=8), ended(8), created(THERE, 2, id=8)]
+        twice = [created(HERE, 1, "none", id=8), ended(8), created(THERE, 2, id=8)]
         await is_refused(store.commit(twice), IdTaken)
 
 

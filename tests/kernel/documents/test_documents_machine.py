@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 from tests.models.documents import DocumentsModel, No, Wish
@@ -88,6 +88,7 @@ class LivesInAFile(Lives):
 
 def settings_for(examples: int, steps: int) -> settings:
     return settings(
+        phases=(Phase.explicit, Phase.reuse, Phase.generate),  # to make one smaller takes minutes
         max_examples=examples,
         stateful_step_count=steps,
         deadline=None,

@@ -315,6 +315,7 @@ def test_an_empty_table_moves_in_two_commits():
     asyncio.run(migrate())
 
 
+@pytest.mark.slow
 def test_a_move_whose_outcome_nobody_knows_fails_nothing_that_is_not_asked_again():
     async def unknown() -> None:
         records = MemoryStore()
