@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from perdure.kernel.documents.commit import Committed, CommitWrites, happened
-from perdure.kernel.documents.errors import FarBehind, LogTrimmed, StaleCursor
+from perdure.kernel.documents.errors import FarBehind, IdsMoved, LogTrimmed, StaleCursor
 from perdure.kernel.documents.log import LogPlace
 from perdure.kernel.documents.records import StoreHead, store_head_key
 from perdure.kernel.errors import LineageChanged, OutcomeUnknown, PerdureError, Unavailable
@@ -28,7 +28,8 @@ async def settled(authority: ReadsAndExecutes, request: CommitWrites, pause: Pau
 
     The log is asked for the attempt. If it is not there, the same attempt is made again on what
     the log says: whichever of its sendings arrives first, the head lets no other in.
-    Raises: OutcomeUnknown if nobody can say; what the commit raises, and it has not happened.
+    Raises: OutcomeUnknown if nobody can say; what the commit raises, IdsMoved among it, and it has
+    not happened and never will.
     """
     try:
         return await _executed(authority, request, pause)
@@ -42,6 +43,9 @@ async def settled(authority: ReadsAndExecutes, request: CommitWrites, pause: Pau
                 return found
             request = replace(request, seen=seen)
             reply = await executed_at_once(authority, request, seen, pause)
+        except IdsMoved:
+            # The log does not have it, and the head that each of its sendings asked for is gone.
+            raise
         except (Unavailable, LogTrimmed, StaleCursor, LineageChanged) as error:
             unknown = error
         else:
