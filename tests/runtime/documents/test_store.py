@@ -120,6 +120,21 @@ async def test_a_refusal_leaves_the_store_as_it_was_and_its_queue_goes_on():
         assert (await store.commit([line(2)])).seq == 3
 
 
+async def test_a_close_waits_for_what_was_asked_just_before_it():
+    told: list[str] = []
+    async with opened() as store:
+        await prepared(store, [LINES])
+
+        async def closed() -> None:
+            await store.close()
+            told.append("closed")
+
+        commit = store.commit([line(1)], adopt=lambda _: told.append("adopted"))
+        await asyncio.gather(commit, closed())
+
+    assert told == ["adopted", "closed"]
+
+
 async def test_a_caller_that_goes_away_takes_nothing_back():
     adopted: list[Committed] = []
     async with opened() as store:

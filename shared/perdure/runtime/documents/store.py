@@ -371,6 +371,8 @@ class OpenStore:
     async def close(self) -> None:
         """Refuse new commits and wait for those under way. Idempotent."""
         self._closed = True
+        if self._tasks:  # those that are asked for and have not come to the queue yet among them
+            await asyncio.wait(self._tasks)
         async with self._queue:
             pass
 
