@@ -18,8 +18,8 @@ from tests.authority.test_dynamodb_errors import BUSY, answered
 from tests.authority.test_dynamodb_faults import FaultyClient, after, canceled, instead
 from tests.house.sources import ROOT, environment
 from tests.support.documents import REF
-from tests.support.store_outcomes import ALWAYS, LINES, LOST, at_once, handle, ids, line
 from tests.support.store_lines import untitled
+from tests.support.store_outcomes import ALWAYS, LINES, LOST, at_once, handle, ids, line
 from tests.support.stores import TABLE, dynamodb_client
 
 from perdure.authority.dynamodb import DynamoStore
