@@ -25,12 +25,13 @@ from tests.support.steps import Died
 from perdure.authority.memory import MemoryStore
 from perdure.kernel.documents.errors import FollowsSource
 from perdure.kernel.documents.importing import EndImport
-from perdure.kernel.documents.jobs.hints import JobWakes
+from perdure.kernel.documents.jobs.hints import HintJob, JobWakes
 from perdure.kernel.documents.jobs.records import JobWake
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.errors import Conflict
 from perdure.kernel.ids import DocumentStoreId, Instant, Lineage
 from perdure.kernel.places import WAKE_SHARDS
+from perdure.kernel.view import Reads, View
 from perdure.runtime.documents.importing import discard_import, import_store
 from perdure.runtime.documents.replica import StoreLog, catch_up, create_replica, promote
 from perdure.runtime.documents.store import OpenStore, StoreMeans
@@ -129,23 +130,28 @@ async def test_the_jobs_of_a_replica_go_on_there_once_it_takes_over():
     await checked_outcomes(one)
 
 
-class DiesAtTheEnd:
-    """An authority whose process dies when an import is to end."""
+class DiesAt:
+    """An authority whose process dies when it is asked for one kind of request."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Any, kind: type) -> None:
         self._inner = inner
+        self._kind = kind
 
     async def execute(self, request: Any) -> Any:
-        if isinstance(request, EndImport):
+        if isinstance(request, self._kind):
             raise Died
         return await self._inner.execute(request)
+
+    async def view(self, reads: Reads) -> View:
+        view: View = await self._inner.view(reads)
+        return view
 
 
 async def test_an_import_that_dies_before_its_end_has_its_jobs_found_once_it_ends():
     one = await source()
     with_ = one.jobs.crew.means
     data = await bytes_of(with_, REF)
-    dies = replace(with_, authority=DiesAtTheEnd(with_.authority))
+    dies = replace(with_, authority=DiesAt(with_.authority, EndImport))
     deadline = Instant(one.clock.at + 60_000)
     with pytest.raises(Died):
         await import_store(dies, COPY, BytesSource(data), lineage=OTHER)
@@ -162,7 +168,7 @@ async def test_an_import_that_is_discarded_leaves_no_job_to_be_found():
     one = await source()
     with_ = one.jobs.crew.means
     data = await bytes_of(with_, REF)
-    dies = replace(with_, authority=DiesAtTheEnd(with_.authority))
+    dies = replace(with_, authority=DiesAt(with_.authority, EndImport))
     with pytest.raises(Died):
         await import_store(dies, COPY, BytesSource(data), lineage=OTHER)
 
@@ -183,6 +189,21 @@ async def test_an_import_as_a_replica_has_no_jobs_to_be_found_before_it_is_promo
     await promote(with_, COPY)
     after = [each for each in await hints(with_) if each.ref == COPY]
 
+    assert (before, sorted(each.job for each in after)) == ([], ["j", "waits"])
+
+
+async def test_a_promotion_that_died_is_asked_for_again_and_the_jobs_are_found():
+    one = await source()
+    with_ = one.jobs.crew.means
+    data = await bytes_of(with_, REF)
+    await import_store(with_, COPY, BytesSource(data), lineage=OTHER, follows=True)
+    with pytest.raises(Died):
+        await promote(replace(with_, authority=DiesAt(with_.authority, HintJob)), COPY)
+    before = [each for each in await hints(with_) if each.ref == COPY]
+
+    await promote(with_, COPY)
+
+    after = [each for each in await hints(with_) if each.ref == COPY]
     assert (before, sorted(each.job for each in after)) == ([], ["j", "waits"])
 
 

@@ -44,7 +44,7 @@ async def checked_export(
 ) -> Exported:
     """Read an export from end to end and return what it holds, if it may be imported.
 
-    In memory are its largest document, and some 200 bytes for each.
+    In memory are its largest document, and some 200 bytes for each document and each commit id.
     Raises: InvalidExport kinds, NotFound, StoreUnavailable, Corrupt.
     """
     reading = _Reading(ref, source, report, "checking")
