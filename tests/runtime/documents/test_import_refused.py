@@ -183,7 +183,13 @@ def commit_behind_documents(parts: Parts) -> None:
     parts.insert(-1, parts.pop(parts.index(of(parts, "commit"))))
 
 
+def more_revisions_than_commits(parts: Parts) -> None:
+    latest = next(each for each in living(parts) if each["history"] == "latest")
+    latest["revision"] = parts[0]["last_seq"] - latest["created_at"] + 2
+
+
 REFUSALS = [
+    (more_revisions_than_commits, "invalid_export"),
     (two_part_names, "invalid_export"),
     (first_is_a_delta, "invalid_export"),
     (out_of_order, "invalid_export"),
@@ -237,6 +243,33 @@ async def test_an_export_that_is_not_one_is_refused_and_nothing_is_written(
     damage(parts)
 
     assert await refused(export_made_of(parts)) == code
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"last_seq": 2**53 - 1},
+        {"last_seq": 2**63},
+        {"epoch": 2**63},
+        {"epoch": -1},
+        {"digest": ""},
+        {"digest": '"' * 64},
+        {"digest": "\ud800" * 64},
+        {"digest": "é" * 64},
+        {"lineage": ""},
+        {"lineage": "a:b"},
+        {"lineage": "a\ndata: b"},
+        {"lineage": "\ud800"},
+    ],
+    ids=str,
+)
+async def test_a_manifest_that_no_later_commit_could_be_spelled_behind_is_refused(
+    exported: bytes, said: dict[str, Any]
+) -> None:
+    parts = parts_of(exported)
+    parts[0].update(said)
+
+    assert await refused(export_made_of(parts)) == "invalid_export"
 
 
 async def test_parts_as_they_are_make_the_same_export(exported: bytes) -> None:

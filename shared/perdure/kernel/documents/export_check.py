@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -44,6 +45,10 @@ from perdure.kernel.shown import shown
 
 _NEVER: Final = 2**63
 """A commit behind every other: where a life ends that has not ended."""
+
+_LINEAGE: Final = re.compile("[A-Za-z0-9_-]{1,64}")
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
+"""What the next commits, and places to go on from, are spelled with as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +155,13 @@ class ExportCheck:
         return found
 
     def _manifest_of(self, told: Mapping[str, Any]) -> Manifest:
-        if not (told["last_seq"] >= 0 and told["epoch"] >= 0):
-            raise invalid("a seq and an epoch of 0 or more", shown(told))
-        if not (1 <= len(told["lineage"]) <= 64 and len(told["digest"]) in (0, 64)):
-            raise invalid("a lineage, and the digest of a commit", shown(told))
+        for name in ("last_seq", "epoch"):
+            if not 0 <= told[name] < places.SAFE_INTEGER_MAX:
+                raise invalid(f"{name} of 0 to {places.SAFE_INTEGER_MAX - 1}", shown(told[name]))
+        if not _LINEAGE.fullmatch(told["lineage"]):
+            raise invalid("a lineage", shown(told["lineage"]))
+        if not (_DIGEST.fullmatch(told["digest"]) if told["last_seq"] else told["digest"] == ""):
+            raise invalid("the digest of the last commit, if there is one", shown(told["digest"]))
         if not 1 <= told["next_id"] <= places.SAFE_INTEGER_MAX:
             raise invalid("a next id that can be given", shown(told["next_id"]))
         return Manifest(
@@ -248,6 +256,11 @@ class ExportCheck:
         if not 1 <= created <= last <= self.manifest.last_seq:
             raise invalid(
                 f"a life within commits 1 to {self.manifest.last_seq}", f"{created} to {last}"
+            )
+        if told["revision"] > told.get("retired_at", self.manifest.last_seq) - created + 1:
+            raise invalid(
+                f"one revision of document {told['id']} in a commit, at most",
+                shown(told["revision"]),
             )
         if retired is not None and told["history"] == "none":
             raise invalid("nothing of a retired document without history", shown(told["id"]))
