@@ -349,8 +349,8 @@ class OpenStore:
 
         Raises what it raises; TableMigrating if tables of this handle are no more what they were.
         """
-        head, found = await self.look_with_head(look)
         schema = self._schema
+        head, found = await self.look_with_head(look)
         if schema not in (None, head.schema) and not await self._tables_stand(schema):
             raise tables_altered(schema, head.schema)
         return found
