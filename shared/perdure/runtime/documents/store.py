@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeVar
 
+from perdure.kernel.documents.called import check_id
 from perdure.kernel.documents.commit import (
     Committed,
     CommitWrites,
@@ -212,8 +213,9 @@ class OpenStore:
         StoreClosed.
         """
         self._check_open()
-        for each in staged:
-            self._ids.take(each.names_id)
+        for id in [each.names_id for each in staged if each.names_id != 0]:
+            check_id(id)  # before it is taken: nobody else could be given any
+            self._ids.take(id)
         task = asyncio.create_task(self._committed(tuple(staged), admit, adopt))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -347,8 +349,8 @@ class OpenStore:
 
         Raises what it raises; TableMigrating if tables of this handle are no more what they were.
         """
-        head, found = await self.look_with_head(look)
         schema = self._schema
+        head, found = await self.look_with_head(look)
         if schema not in (None, head.schema) and not await self._tables_stand(schema):
             raise tables_altered(schema, head.schema)
         return found
