@@ -53,6 +53,7 @@ PERMISSIONS = {
     "retract_send": "player operator admin",
     "start_job": "player operator admin",
     "abort_job": "player operator admin",
+    "retry_job": "player operator admin",
     "list_jobs": "viewer player operator admin",
     "get_job": "viewer player operator admin",
     "add_components": "operator admin",

@@ -25,7 +25,7 @@ MINUTE_MS = 60_000
 SHORT_MS = 8_050
 """Of which a job has a twentieth of a second: the rest is kept for its orderly end."""
 
-ROWED = 30
+ROWED = 45
 STOPS = 10
 
 

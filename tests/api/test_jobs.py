@@ -15,9 +15,10 @@ from perdure.api.sandbox import Sandbox
 from perdure.api.system_jobs import register
 from perdure.authority.memory import MemoryStore
 from perdure.kernel import limits
+from perdure.kernel.documents.jobs.take import TakeJob
 from perdure.kernel.documents.jobs.value import VALUE_BYTES_MAX
 from perdure.kernel.errors import OutcomeUnknown
-from perdure.kernel.ids import StorageId
+from perdure.kernel.ids import Holder, StorageId, Token
 from perdure.runtime.app import App
 from perdure.runtime.documents.jobs.board import JobBoard
 from perdure.runtime.documents.jobs.hand import JobCrew
@@ -279,6 +280,54 @@ def test_what_cannot_be_aborted_is_refused_and_writes_nothing(boats, path, body,
     before = boats.snapshot()
 
     refused = boats.ann("POST", path, body)
+
+    assert (refused.status, refused.body["code"]) == (status, code)
+    assert boats.snapshot() == before
+
+
+def blocked(boats):
+    """Let the job be blocked, as a deployment of other code does it."""
+    boats.ann("POST", BOATS, ROW)
+    due = boats.ports.jobs.due("boats", "row", "j-1")
+    other = {"version": 2, "fingerprint": "other", "resume": "rerun", "lease_ms": 1_000}
+    taken = TakeJob(due.ref, due.job, Token("other"), holder=Holder("other"), **other)
+    boats.ann.sandbox._loop().run(boats.ports.jobs.means.authority.execute(taken.checked()))
+
+
+def test_blocked_job_goes_on_once_somebody_says_so(boats):
+    blocked(boats)
+    stuck = boats.ann("GET", f"{BOATS}/row/j-1").body
+    boats.run()
+
+    retried = boats.ann("POST", f"{BOATS}/row/j-1/retry")
+    again = boats.ann("POST", f"{BOATS}/row/j-1/retry")
+    boats.run()
+
+    assert (stuck["phase"], stuck["blocked"]) == ("blocked", "version")
+    assert (retried.status, retried.body["phase"], retried.body["blocked"]) == (
+        202,
+        "stopped",
+        None,
+    )
+    assert (again.status, again.body["code"]) == (409, "conflict")
+    assert boats.ann("GET", f"{BOATS}/row/j-1").body["phase"] == "ended"
+    assert boats.ports.nudged == ["row/j-1"] * 2
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        (f"{BOATS}/row/j-1/retry", 409, "conflict"),
+        (f"{BOATS}/row/none/retry", 404, "unknown_job"),
+        (f"{BOATS}/fly/j-1/retry", 404, "unknown_job"),
+        ("/v1/stores/none/jobs/row/j-1/retry", 404, "not_found"),
+    ],
+)
+def test_what_is_not_blocked_is_not_retried(boats, path, status, code):
+    boats.ann("POST", BOATS, ROW)
+    before = boats.snapshot()
+
+    refused = boats.ann("POST", path)
 
     assert (refused.status, refused.body["code"]) == (status, code)
     assert boats.snapshot() == before

@@ -208,6 +208,7 @@ def chores(call, jobs):
     call("GET", f"{jobs}/row/a")
     call("GET", f"{jobs}/row/never")
     call("POST", f"{jobs}/row/a/abort", {})
+    call("POST", f"{jobs}/row/a/retry")
 
 
 def papers(call, notes):

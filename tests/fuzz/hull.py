@@ -22,8 +22,10 @@ from tests.fuzz.prepared import GOOD
 
 from perdure.api.settings import local
 from perdure.api.wiring import catalog_path, made
+from perdure.api.wiring_jobs import jobs
 from perdure.api.wiring_sessions import sessions
-from perdure.kernel.ids import Instant
+from perdure.kernel.documents.jobs.take import TakeJob
+from perdure.kernel.ids import Holder, Instant
 from perdure_emulator import template
 from perdure_emulator.dev import _here
 from perdure_emulator.gateway import Gateway
@@ -212,6 +214,7 @@ def seed(hull: Hull) -> None:
     done("POST", f"{fleet}/fork", {"name": "quay", "world_id": "quay"})
     done("DELETE", "/v1/worlds/gone")
     papers(done)
+    hull.runner.run(stuck(hull.root))
     talk = "/v1/sessions/talk"
     done("POST", "/v1/sessions", {"agent": "mate", "session_id": "talk"})
     done("POST", f"{talk}/send", {"input": "ahoy", "send_id": "first"})
@@ -236,6 +239,18 @@ def papers(done: Callable[..., None]) -> None:
     done("POST", f"{notes}/commits", {"writes": [first, *writes]})
     sound = {"name": "sound", "args": {"depth": 3}, "job_id": "first"}
     done("POST", f"{notes}/jobs", sound)
+
+
+async def stuck(root: Path) -> None:
+    """Let a job be blocked, as other code than it was started with does it."""
+    async with jobs(local(root, app=APP, namespace="default")) as ports:
+        board, means = ports.jobs, ports.jobs.means
+        await board.start("notes", "sound", {"depth": 3}, job_id="stuck")
+        due = board.due("notes", "sound", "stuck")
+        other = {"version": 99, "fingerprint": "other", "resume": "rerun", "lease_ms": 1_000}
+        token = means.new_token()
+        taken = TakeJob(due.ref, due.job, token, holder=Holder("other"), **other)
+        await means.authority.execute(taken.checked())
 
 
 async def asked_for_a_word(root: Path) -> str:

@@ -170,6 +170,7 @@ GOOD |= {
     "list_jobs": Good(STORE, query={"name": "sound", "phase": "pending", "limit": "1"}),
     "describe_job": Good({**STORE, "name": "sound", "job": "first"}),
     "abort_job": Good({**STORE, "name": "sound", "job": "first"}, body={"reason": "shallow"}),
+    "retry_job": Good({**STORE, "name": "sound", "job": "stuck"}),
 }
 
 POOLS: dict[str, tuple[str, ...]] = {
@@ -180,7 +181,7 @@ POOLS: dict[str, tuple[str, ...]] = {
     "document": ("2", "4", "99", "never"),
     "send": ("first", "second", "never"),
     "call": ("never",),
-    "job": ("first", "new", "never"),
+    "job": ("first", "stuck", "new", "never"),
     "command": ("first.0", "later.1", "mine", "never"),
     "name": ("drift", "look_out", "chart", "hook", "audit", "sound", "never"),
 }

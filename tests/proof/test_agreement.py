@@ -25,7 +25,7 @@ from perdure.kernel.places import LANES
 pytestmark = pytest.mark.proof
 
 FEW = settings(
-    max_examples=12,
+    max_examples=9,
     stateful_step_count=40,
     deadline=None,
     derandomize=True,

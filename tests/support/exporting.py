@@ -89,6 +89,7 @@ def export_made_of(parts: list[dict[str, Any]], *, digest: bool = True) -> bytes
         names = [part.get("part") for part in rest]
         end = {
             **end,
+            "commits": names.count("commit"),
             "tables": names.count("table"),
             "rows": names.count("row"),
             "documents": names.count("document.create"),

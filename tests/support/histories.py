@@ -12,6 +12,7 @@ from tests.support import conversing as c
 
 from perdure.kernel.documents.content import base, delta
 from perdure.kernel.documents.errors import AddressTaken, RowAbsent, RowExists
+from perdure.kernel.documents.keyed import CommitOnce
 from perdure.kernel.documents.places import Address
 from perdure.kernel.documents.records import HISTORIES, History
 from perdure.kernel.documents.reserve import ReserveIds
@@ -25,13 +26,14 @@ from perdure.kernel.documents.rows import (
 )
 from perdure.kernel.documents.step import StagedWrite
 from perdure.kernel.documents.tables import Table
+from perdure.kernel.documents.wire import parsed_writes
 from perdure.kernel.documents.writes import (
     ChangeDocument,
     CopyDocument,
     CreateDocument,
     RetireDocument,
 )
-from perdure.kernel.ids import DocumentId
+from perdure.kernel.ids import CommitId, DocumentId
 from perdure.runtime.documents.conversations import ConversationStorage
 from perdure.runtime.documents.store import OpenStore
 from perdure.runtime.documents.tables import prepared
@@ -69,6 +71,7 @@ class Past:
         self._papers: list[int] = []
         self._talk: ConversationStorage | None = None
         self._items = ITEMS
+        self._asked_for = 0
 
     async def begin(self) -> None:
         """Declare what the commits need."""
@@ -106,6 +109,7 @@ class Past:
             self._briefly,
             self._talks,
             self._reserve,
+            self._asked,
         )
         for _ in range(commits):
             with contextlib.suppress(AddressTaken, RowAbsent, RowExists):
@@ -137,6 +141,23 @@ class Past:
 
     async def _reserve(self) -> None:
         await self._store.commit([ReserveIds(self._draw.randrange(1, 9))])
+
+    async def _asked(self) -> None:
+        """Commit what came over a wire, and ask for it again."""
+        number = self._asked_for = self._asked_for + 1
+        key = {"shelf": "wire", "number": number}
+        row = self._whole({**key, "color": self._draw.choice(COLORS), "more": None})
+        address = {"owner": "notes", "namespace": "wire", "kind": "paper", "key": f"{number}"}
+        create = {**address, "write": "document.create", "value": [number]}
+        put = {"write": "row.put", "table": self._items.full_name, "row": row}
+        wanted = parsed_writes([put, create][: self._draw.randrange(1, 3)])
+        store, commit = self._store, CommitId(f"c-{number}")
+        for is_again in (False, True):
+            once = CommitOnce(store.ref, wanted, commit, store.attempt())
+            async with store.in_line():
+                reply = await store.means.authority.execute(once)
+                store.saw(reply.seq, reply.next_id)
+            assert reply.replayed == is_again, "it happens once"
 
     def _whole(self, row: dict[str, Any]) -> dict[str, Any]:
         return row if self._items is ITEMS else sized(row, 1)

@@ -56,6 +56,8 @@ class Job(Reply):
     restarts: int
     """Processes that died at it since its state last changed. An orderly stop is none."""
     finish_failures: int
+    finish_error: dict[str, Any] | None
+    """What the last failure of its finish was: code, message and details."""
     abort: str | None
     """Why somebody wants its end."""
     blocked: Literal["finish_failed", "version"] | None

@@ -46,6 +46,7 @@ LEAST_ROLE: Final[Mapping[str, Role]] = {
     "retract_send": "player",
     "start_job": "player",
     "abort_job": "player",
+    "retry_job": "player",
     "add_components": "operator",
     "remove_components": "operator",
     "cancel_all_commands": "operator",

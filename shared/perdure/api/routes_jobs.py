@@ -1,4 +1,4 @@
-"""Routes of jobs: start one, see where it stands, and end it."""
+"""Routes of jobs: start one, see where it stands, end it, and let one go on that was blocked."""
 
 from __future__ import annotations
 
@@ -90,6 +90,17 @@ async def abort_job(
     return {"job_id": job, "state": marked}
 
 
+@route("POST", f"{ONE}/retry", operation="retry_job", reply=models.Job, status=202)
+async def retry_job(
+    ports: JobPorts, store: str, name: str, job: str, request: Request
+) -> dict[str, Any]:
+    """Let a blocked job go on where it was. One that is not blocked is a conflict."""
+    _check_role(request, name)
+    info = await ports.jobs.retry(store, name, job)
+    await ports.nudge(ports.jobs.due(store, name, job))
+    return _told(ports.jobs.ref(store), info)
+
+
 def _check_role(request: Request, name: str) -> None:
     operation = ROLE_OF.get(name)
     if operation is not None:
@@ -109,4 +120,10 @@ def vars_of(info: JobInfo) -> dict[str, Any]:
     return told
 
 
-ROUTES: Final[tuple[Route[Any], ...]] = (start_job, list_jobs, describe_job, abort_job)
+ROUTES: Final[tuple[Route[Any], ...]] = (
+    start_job,
+    list_jobs,
+    describe_job,
+    abort_job,
+    retry_job,
+)

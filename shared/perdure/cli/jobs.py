@@ -133,6 +133,18 @@ def abort(
 
 
 @jobs.command()
+@click.argument("store_id", metavar="STORE")
+@click.argument("name")
+@click.argument("job_id", metavar="JOB")
+@placed
+def retry(store_id: str, name: str, job_id: str, place: Place, *, as_json: bool) -> None:
+    """Let the blocked job NAME JOB of STORE go on where it was."""
+    with place.client() as client:
+        told = client.ask("POST", f"{jobs_path(store_id, name, job_id)}/retry")
+    _told(told, as_json=as_json)
+
+
+@jobs.command()
 @click.option("--for", "ms", type=DURATION, default="60s", help="Stop after so long, as 10m.")
 @placed
 def run(place: Place, *, ms: int, as_json: bool) -> None:

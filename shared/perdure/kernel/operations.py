@@ -61,6 +61,7 @@ DIRECT_ONLY: Final = frozenset(
         "resolve_approval",
         "resume_world",
         "retract_send",
+        "retry_job",
         "run",
         "run_ticks",
         "send_to_session",

@@ -221,7 +221,7 @@ async def test_an_id_belongs_to_one_document_for_ever():
         await store.commit([ended(7)])
 
         await is_refused(store.commit([created(THERE, 2, id=7)]), IdTaken, "already belongs")
-        twice = [created(HERE, 1, id=8), ended(8), created(THERE, 2, id=8)]
+        twice = [created(HERE, 1, "none", id=8), ended(8), created(THERE, 2, id=8)]
         await is_refused(store.commit(twice), IdTaken)
 
 

@@ -97,7 +97,7 @@ def settings_for(examples: int, steps: int) -> settings:
 
 
 class TestLives(Lives.TestCase):
-    settings = settings_for(20, 12)
+    settings = settings_for(10, 12)
 
 
 class TestLivesInAFile(LivesInAFile.TestCase):

@@ -163,6 +163,19 @@ def test_an_abort_asked_again_is_one_mark(store):
     assert asked_again(store) == "marked"
 
 
+def test_a_holder_that_took_the_job_again_writes_under_its_new_epoch_alone(store):
+    store.start(state={"read": 0})
+    old = store.taken(holder="p").grip
+    store.died()
+    new = store.taken(holder="p").grip
+
+    with pytest.raises(StaleWriter, match="Expected epoch 1"):
+        store.change(old, {"read": 1}, 1)
+    store.change(new, {"read": 2}, 1)
+
+    assert store.state() == {"read": 2}
+
+
 # hints
 
 

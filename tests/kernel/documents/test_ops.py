@@ -19,7 +19,7 @@ from perdure.kernel.errors import InvalidValue, PerdureError, TooLarge
 
 pytestmark = pytest.mark.stores
 
-SOME = settings(max_examples=150, deadline=None)
+SOME = settings(max_examples=80, deadline=None)
 
 names = st.sampled_from(["a", "b", "", "constructor"])
 scalars = st.none() | st.booleans() | st.integers(-9, 9) | st.text("xyz", max_size=4)

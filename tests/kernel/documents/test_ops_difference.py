@@ -27,7 +27,7 @@ values = st.recursive(
 ).map(lambda value: strict(canonical(value)))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(old=values, new=values)
 @example(old={"constructor": {"a": 1}}, new={"constructor": {"a": 2}})
 @example(old=[{"prototype": [1]}], new=[{"prototype": [2]}])

@@ -154,7 +154,7 @@ async def test_an_export_during_commits_is_the_store_as_it_was_after_one_of_them
         data, exported = await export_of(busy, REF)
 
         last = exported.manifest.last_seq
-        assert last > began + 10
+        assert last > began + 8
         replica = await replica_of(records, last)
         assert await bytes_of(replica.means, REPLICA) == data
 

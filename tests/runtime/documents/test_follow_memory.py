@@ -40,6 +40,7 @@ def entry_of(store, seq: int, id: int) -> Logged:
     )
 
 
+@pytest.mark.slow
 async def test_nothing_grows_with_the_commits_whether_a_watch_is_read_or_not():
     async with opened() as store:
         (id,) = (await store.commit([create("a")])).ids

@@ -141,6 +141,53 @@ def more_revisions_than_commits(parts: Parts) -> None:
     latest["revision"] = parts[0]["last_seq"] - latest["created_at"] + 2
 
 
+def commit_behind_the_last(parts: Parts) -> None:
+    of(parts, "commit")["seq"] = parts[0]["last_seq"] + 1
+
+
+def commit_before_the_first(parts: Parts) -> None:
+    of(parts, "commit")["seq"] = 0
+
+
+def commit_that_gave_more_ids(parts: Parts) -> None:
+    of(parts, "commit")["next_id"] = parts[0]["next_id"] + 1
+
+
+def commit_of_ids_not_given(parts: Parts) -> None:
+    kept = of(parts, "commit")
+    kept["ids"] = [kept["next_id"]]
+
+
+def commit_of_one_id_twice(parts: Parts) -> None:
+    of(parts, "commit")["ids"] = [2, 2]
+
+
+def commit_of_no_ids(parts: Parts) -> None:
+    of(parts, "commit")["ids"] = ["2"]
+
+
+def commit_without_digest(parts: Parts) -> None:
+    of(parts, "commit")["digest"] = "0f" * 31
+
+
+def commit_of_no_name(parts: Parts) -> None:
+    of(parts, "commit")["commit"] = "a/b"
+
+
+def commit_twice(parts: Parts) -> None:
+    at = parts.index(of(parts, "commit"))
+    parts.insert(at, dict(parts[at]))
+
+
+def commit_under_two_ids(parts: Parts) -> None:
+    at = parts.index(of(parts, "commit"))
+    parts.insert(at + 1, {**parts[at], "commit": parts[at]["commit"] + "."})
+
+
+def commit_behind_documents(parts: Parts) -> None:
+    parts.insert(-1, parts.pop(parts.index(of(parts, "commit"))))
+
+
 REFUSALS = [
     (more_revisions_than_commits, "invalid_export"),
     (two_part_names, "invalid_export"),
@@ -162,6 +209,17 @@ REFUSALS = [
     (without_manifest, "invalid_export"),
     (kept_of_the_retired, "invalid_export"),
     (less_than_it_says, "invalid_export"),
+    (commit_behind_the_last, "invalid_export"),
+    (commit_before_the_first, "invalid_export"),
+    (commit_that_gave_more_ids, "invalid_export"),
+    (commit_of_ids_not_given, "invalid_export"),
+    (commit_of_one_id_twice, "invalid_export"),
+    (commit_of_no_ids, "invalid_export"),
+    (commit_without_digest, "invalid_export"),
+    (commit_of_no_name, "invalid_export"),
+    (commit_twice, "invalid_export"),
+    (commit_under_two_ids, "invalid_export"),
+    (commit_behind_documents, "invalid_export"),
 ]
 
 
@@ -218,7 +276,7 @@ async def test_parts_as_they_are_make_the_same_export(exported: bytes) -> None:
     assert export_made_of(parts_of(exported)) == exported
 
 
-@pytest.mark.parametrize("count", ["tables", "rows", "documents", "revisions"])
+@pytest.mark.parametrize("count", ["tables", "rows", "commits", "documents", "revisions"])
 async def test_an_end_with_other_counts_is_refused(exported: bytes, count: str) -> None:
     parts = parts_of(exported)
     parts[-1][count] += 1

@@ -253,6 +253,31 @@ def test_due_jobs_are_found_and_run_and_undeclared_ones_are_told_of():
     asyncio.run(story())
 
 
+def test_a_due_job_has_one_name_for_a_queue_until_somebody_has_tried():
+    async def finish(ending):
+        raise RuntimeError("not yet")
+
+    async def story():
+        one = await process(app=app_with(counts, finish=finish))
+        one.clock.at -= one.clock.at % 60_000  # all of it within one minute
+        await one.start()
+
+        async def name():
+            [due] = (await one.jobs.look(go_on=lambda: True)).due
+            return due.once, due.hint
+
+        first, again = await name(), await name()
+        await one.run()
+        await one.clock.go(1_000)
+        tried = await name()
+        return first, again, tried
+
+    first, again, tried = asyncio.run(story())
+
+    assert first == again
+    assert (tried[1], tried[0] == first[0]) == (first[1], False)
+
+
 def test_what_is_not_there_is_refused():
     async def story():
         one = await process(app=app_with(counts))

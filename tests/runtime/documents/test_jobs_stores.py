@@ -13,6 +13,7 @@ from tests.support.jobs import NOTE, Look
 from tests.support.running_jobs import MovedClock, Result, app_with, process
 
 from perdure.authority import system
+from perdure.authority.memory import MemoryStore
 from perdure.kernel.documents.content import base
 from perdure.kernel.documents.jobs.records import JobWake
 from perdure.kernel.documents.jobs.value import Done
@@ -92,6 +93,42 @@ async def test_a_job_lives_on_every_store(kind, tmp_path):
         assert note is not None
         assert left == []
         assert (await again.start()).existing
+
+
+class CountingStore:
+    """A store that says how many records each commit names."""
+
+    def __init__(self, inner):
+        self._inner = inner
+        self.actions = []
+
+    async def load(self, reads):
+        return await self._inner.load(reads)
+
+    async def commit(self, commit):
+        self.actions.append(len(commit.actions))
+        await self._inner.commit(commit)
+
+    async def close(self):
+        await self._inner.close()
+
+
+async def test_each_step_of_a_job_names_few_records():
+    async def counts(run):
+        for _ in range(2):
+            await run.change(lambda state: setattr(state, "read", state.read + 1))
+        return Result(count=run.state.read)
+
+    store = CountingStore(MemoryStore())
+    one = await process(store, app=app_with(counts))
+    store.actions.clear()
+    await one.start()
+    await one.run()
+
+    start, take, first, second, settle, end = store.actions
+    assert start <= 11
+    assert max(take, first, second, settle) <= 5
+    assert end <= 17
 
 
 def later():

@@ -103,6 +103,7 @@ async def test_the_pasts_that_are_replayed_have_every_kind_of_write() -> None:
 
     assert found == {
         "ids.reserve",
+        "commit.key",
         "table.declare",
         "table.alter",
         "table.moved",

@@ -1,7 +1,7 @@
 """Exports: a document store as lines of JSON, the same bytes for the same state on every store.
 
-A manifest; each table with its rows, in the order of their keys; each document with the contents
-that are kept of it; an end with counts and the digest of every line before.
+A manifest; each table with its rows, in the order of their keys; each id under which a commit was
+asked for; each document with the contents that are kept of it; an end with counts and the digest of every line before.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Any, Final
 
 from perdure.kernel.canonical import canonical
 from perdure.kernel.documents import places
+from perdure.kernel.documents.commit_keys import CommitKey
 from perdure.kernel.documents.places import Part
 from perdure.kernel.documents.records import Document, Logged, Revision, Row, StoreHead, row_key
 from perdure.kernel.documents.tables import StoredTable
 from perdure.kernel.errors import NewerWriter
-from perdure.kernel.ids import DocumentId, Epoch, Lineage, Partition, Seq
+from perdure.kernel.ids import CommitId, DocumentId, Epoch, Lineage, Partition, Seq
 from perdure.kernel.places import after, number
 from perdure.kernel.view import Key, Range
 
@@ -26,7 +27,7 @@ CONTENTS_PAGE: Final = 200
 """Contents of one document that are read at once."""
 
 Place = tuple[int, str, str]
-"""Where a thing stands in an export: tables with their rows come first, then documents."""
+"""Where a thing stands in an export: tables with their rows, then commit ids, then documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +69,12 @@ class Counts:
     rows: int = 0
     documents: int = 0
     revisions: int = 0
+    commits: int = 0
+    """Those that were asked for under an id."""
 
     def told(self) -> dict[str, int]:
         return {
+            "commits": self.commits,
             "documents": self.documents,
             "revisions": self.revisions,
             "rows": self.rows,
@@ -81,6 +85,8 @@ class Counts:
         """Count one thing of an export, which takes so many lines."""
         kind, _, sort = place
         if kind == 1:
+            self.commits += 1
+        elif kind == 2:
             self.documents += 1
             self.revisions += lines - 1
         elif sort:
@@ -159,6 +165,20 @@ def _revision_line(revision: Revision) -> bytes:
     return b'{"content":%s,%s\n' % (revision.content, told[1:])
 
 
+def commit_line(kept: CommitKey) -> bytes:
+    """Spell what is kept of a commit's id."""
+    return line(
+        {
+            "commit": kept.commit,
+            "digest": kept.digest,
+            "ids": list(kept.ids),
+            "next_id": kept.next_id,
+            "part": "commit",
+            "seq": kept.seq,
+        }
+    )
+
+
 def table_place(name: str) -> Place:
     return (0, name, "")
 
@@ -174,7 +194,11 @@ def key_at(store: Partition, place: Place) -> Key[Row]:
 
 
 def document_place(id: DocumentId) -> Place:
-    return (1, number(id), "")
+    return (2, number(id), "")
+
+
+def commit_place(id: CommitId) -> Place:
+    return (1, id, "")
 
 
 def kept_contents(document: Document) -> int:
@@ -224,9 +248,11 @@ class Touched:
     """Rows, and the table of each."""
 
     documents: set[DocumentId] = field(default_factory=set)
+    commits: set[CommitId] = field(default_factory=set)
+    """Ids under which they were asked for."""
 
     def __bool__(self) -> bool:
-        return bool(self.tables or self.whole_tables or self.rows or self.documents)
+        return any((self.tables, self.whole_tables, self.rows, self.documents, self.commits))
 
     def add(self, store: Partition, entry: Logged, keys: dict[str, tuple[str, ...]]) -> None:
         """Take in what a commit has written; ``keys`` are the key columns of tables, learnt here too.
@@ -246,6 +272,8 @@ class Touched:
                     self.tables.add(told["table"])
                     if "key" in told:
                         keys[told["table"]] = tuple(told["key"])
+                case "commit":
+                    self.commits.add(told["commit"])
                 case "ids":
                     pass  # the head tells of them
                 case _:

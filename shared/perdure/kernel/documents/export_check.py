@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from perdure.kernel.documents import export, places
 from perdure.kernel.documents.called import check_address, check_id, check_meta
+from perdure.kernel.documents.commit_keys import CommitKey
 from perdure.kernel.documents.content import Content, content_of
 from perdure.kernel.documents.errors import (
     CountsDiffer,
@@ -21,6 +22,7 @@ from perdure.kernel.documents.errors import (
 )
 from perdure.kernel.documents.export import Counts, Manifest, Place
 from perdure.kernel.documents.export_parts import (
+    check_commit,
     check_kept,
     check_tails,
     invalid,
@@ -57,7 +59,7 @@ class WholeDocument:
     contents: tuple[Revision, ...]
 
 
-Brought = StoredTable | Row | WholeDocument
+Brought = StoredTable | Row | WholeDocument | CommitKey
 
 
 @dataclass(slots=True)
@@ -89,6 +91,8 @@ class ExportCheck:
         """What the rows up to a sort key are already."""
         self._open: _Open | None = None
         self._lives: dict[str, list[tuple[int, int]]] = {}
+        self._asked: set[int] = set()
+        """Commits that have an id."""
         self._is_at_end = False
         self.counts = Counts()
         self.sha256 = ""
@@ -144,6 +148,8 @@ class ExportCheck:
                 found = self._table_of(told)
             case "row":
                 found = self._row_of(told)
+            case "commit":
+                found = self._commit_of(told)
             case _:
                 self._content(told)
         return found
@@ -215,6 +221,22 @@ class ExportCheck:
             raise invalid(f"the key of a row of {table.full_name}", shown(told["key"]))
         self.counts.rows += 1
         return row
+
+    def _commit_of(self, told: Mapping[str, Any]) -> CommitKey:
+        check_commit(told, self.manifest)
+        self._follows(export.commit_place(told["commit"]))
+        if told["seq"] in self._asked:
+            raise invalid("one id of a commit", f"a second one of commit {told['seq']}")
+        self._asked.add(told["seq"])
+        self.counts.commits += 1
+        return CommitKey(
+            partition=self._store,
+            commit=told["commit"],
+            digest=told["digest"],
+            seq=told["seq"],
+            next_id=told["next_id"],
+            ids=tuple(told["ids"]),
+        )
 
     def _created(self, told: Mapping[str, Any]) -> _Open:
         check_id(told["id"])

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from perdure.kernel.canonical import canonical, strict
+from perdure.kernel.documents.called import check_id
+from perdure.kernel.documents.commit_keys import KeyCommit
 from perdure.kernel.documents.content import Content
 from perdure.kernel.documents.errors import DeltaDoesNotApply, InvalidExport, UnknownFormat
-from perdure.kernel.documents.export import EXPORT_FORMAT
+from perdure.kernel.documents.export import EXPORT_FORMAT, Manifest
 from perdure.kernel.documents.ops import applied
+from perdure.kernel.documents.places import SAFE_INTEGER_MAX
 from perdure.kernel.documents.records import Revision
 from perdure.kernel.documents.tables import COLUMN_TYPES, Table
 from perdure.kernel.shown import shown
@@ -46,7 +49,15 @@ _PARTS: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
         "version": _NUMBER,
     },
     "document.revision": {"content": (dict,), "id": _NUMBER, "seq": _NUMBER},
+    "commit": {
+        "commit": _TEXT,
+        "digest": _TEXT,
+        "ids": (list,),
+        "next_id": _NUMBER,
+        "seq": _NUMBER,
+    },
     "end": {
+        "commits": _NUMBER,
         "documents": _NUMBER,
         "revisions": _NUMBER,
         "rows": _NUMBER,
@@ -106,6 +117,24 @@ def _check_fields(part: str, told: Mapping[str, Any]) -> None:
 def invalid(expected: str, found: str) -> InvalidExport:
     """Return the refusal of an export."""
     return InvalidExport(expected=expected, found=found)
+
+
+def check_commit(told: Mapping[str, Any], manifest: Manifest) -> None:
+    """Refuse what no store keeps of a commit's id. Raises Invalid kinds."""
+    KeyCommit(told["commit"], told["digest"]).checked()
+    commit, ids = shown(told["commit"]), told["ids"]
+    if not 1 <= told["seq"] <= manifest.last_seq:
+        raise invalid(f"commit {commit} as one of 1 to {manifest.last_seq}", shown(told["seq"]))
+    if not 1 <= told["next_id"] <= manifest.next_id:
+        raise invalid(
+            f"a next id of 1 to {manifest.next_id} at commit {commit}", shown(told["next_id"])
+        )
+    for id in ids:
+        check_id(id)
+        if id >= told["next_id"] < SAFE_INTEGER_MAX:
+            raise invalid(f"ids of commit {commit} below {told['next_id']}", shown(id))
+    if len(set(ids)) != len(ids):
+        raise invalid(f"each id of commit {commit} once", shown(ids))
 
 
 def check_kept(

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from perdure.kernel.documents import places
 from perdure.kernel.documents.commit import DocumentsRequest, no_store
+from perdure.kernel.documents.commit_keys import CommitKey
 from perdure.kernel.documents.create import DocumentStoreInfo, told
 from perdure.kernel.documents.errors import StoreImporting
 from perdure.kernel.documents.export import Manifest
@@ -50,7 +51,7 @@ DISCARD_RECORDS: Final = 90
 def records_of(brought: Brought, shape: Table | None) -> list[Record]:
     """Return the records that a store has of what an export brings; ``table`` is a row's, as its version has it."""
     match brought:
-        case StoredTable():
+        case StoredTable() | CommitKey():
             return [brought]
         case Row():
             assert shape is not None, "rows come behind their table"

@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.documents.commit import Committed, CommitWrites, DocumentsRequest
+from perdure.kernel.documents.commit_keys import KeyCommit, commit_key
 from perdure.kernel.documents.errors import TableMigrating
 from perdure.kernel.documents.records import store_head_key
 from perdure.kernel.documents.step import StagedWrite
 from perdure.kernel.documents.tables import Table, declared_by, stored_table_key
 from perdure.kernel.documents.wire import WireWrite, digest_of, unknown_table
 from perdure.kernel.errors import Conflict
-from perdure.kernel.ids import CommitId, Instant, Partition, Seq, Token, checked_id
-from perdure.kernel.record import Record
+from perdure.kernel.ids import CommitId, Instant, Partition, Token, checked_id
 from perdure.kernel.view import Decision, Key, Missing, Reads, View
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitKey(Record):
-    """That a commit happened under an id: whoever asks for it again is told the same, for ever."""
-
-    immutable: ClassVar[bool] = True
-
-    commit: CommitId
-    digest: str
-    """Of the writes that were asked for."""
-
-    seq: Seq
-    next_id: int
-    ids: tuple[int, ...]
-
-    @property
-    def key(self) -> Key[CommitKey]:
-        return commit_key(self.partition, self.commit)
-
-
-def commit_key(store: Partition, commit: CommitId) -> Key[CommitKey]:
-    return Key(store, f"key/commit/{commit}", CommitKey)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +54,9 @@ class CommitOnce(DocumentsRequest):
                     found="other writes",
                 )
             return Decision(Committed(known.seq, known.next_id, known.ids, replayed=True))
-        staged = self._staged(view)
+        staged = (KeyCommit(self.commit, asked), *self._staged(view))
         require(view, Reads.union(*(each.reads(self.stream) for each in staged)))
-        done = CommitWrites(self.ref, staged, self.attempt).decide(view, now)
-        key = CommitKey(
-            partition=self.stream,
-            commit=self.commit,
-            digest=asked,
-            seq=done.reply.seq,
-            next_id=done.reply.next_id,
-            ids=done.reply.ids,
-        )
-        return Decision(done.reply, (*done.writes, key))
+        return CommitWrites(self.ref, staged, self.attempt).decide(view, now)
 
     def _staged(self, view: View) -> tuple[StagedWrite, ...]:
         tables: dict[str, Table] = {}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from perdure.kernel.documents.called import check_id
+from perdure.kernel.documents.commit_keys import KEY_TOLD, keyed
 from perdure.kernel.documents.content import content_of
 from perdure.kernel.documents.declare import declare
 from perdure.kernel.documents.errors import UnknownTable
@@ -64,6 +65,9 @@ def replay(step: Step, told: Mapping[str, Any]) -> None:
     if kind == "ids.reserve":
         reserve(step, told["first"], told["count"])
         return
+    if kind == KEY_TOLD:
+        keyed(told).apply(step)
+        return
     staged = _document(told) if kind.startswith("document.") else _row(_table(step, told), told)
     staged.apply(step)
 
@@ -71,14 +75,16 @@ def replay(step: Step, told: Mapping[str, Any]) -> None:
 def reads_of(store: Partition, many: list[dict[str, Any]]) -> Reads:
     """Return what is sure to be looked at, before any table of the store is known."""
     tables: dict[Key[Any], None] = {}
-    documents: list[Reads] = []
+    named: list[Reads] = []
     for told in many:
         kind = told["w"]
         if kind.startswith("document."):
-            documents.append(_document(told).reads(store))
+            named.append(_document(told).reads(store))
+        elif kind == KEY_TOLD:
+            named.append(keyed(told).reads(store))
         elif "table" in told:
             tables[_table_key(store, told)] = None
-    union = Reads.union(*documents)
+    union = Reads.union(*named)
     return Reads(peeks=(*tables, *union.keys, *union.peeks), ranges=union.ranges)
 
 

@@ -9,7 +9,7 @@ from perdure.kernel.canonical import canonical
 from perdure.kernel.documents import places
 from perdure.kernel.documents.errors import IdsExhausted
 from perdure.kernel.documents.records import StoreHead
-from perdure.kernel.ids import Partition, Seq
+from perdure.kernel.ids import CommitId, Partition, Seq
 from perdure.kernel.limits import COMMIT_ACTIONS_MAX
 from perdure.kernel.record import Record
 from perdure.kernel.view import Key, Missing, Range, Reads, Removed, View, Write
@@ -67,6 +67,9 @@ class Step:
         """Whose documents and rows were written."""
         self.proves_tables = proves_tables
         """Whoever writes rows has not proved yet that their tables are what it takes them for."""
+
+        self.keyed_as: CommitId | None = None
+        """The id under which its caller asked for the commit, if it came with one."""
 
         self._last: dict[object, Callable[[Step, int], int]] = {}
 

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from perdure.kernel.documents import export
 from perdure.kernel.documents.commit import check_undivided
+from perdure.kernel.documents.commit_keys import commit_key, commit_keys
 from perdure.kernel.documents.export import Touched
 from perdure.kernel.documents.log import LogPlace
 from perdure.kernel.documents.places import DocumentStoreRef
@@ -24,7 +25,7 @@ from perdure.kernel.documents.records import (
 )
 from perdure.kernel.documents.tables import StoredTable, stored_table_key
 from perdure.kernel.errors import Contended, Corrupt, LineageChanged
-from perdure.kernel.ids import DocumentId, Seq
+from perdure.kernel.ids import CommitId, DocumentId, Seq
 from perdure.kernel.view import Key, Reads
 from perdure.runtime.documents.log import entries_behind
 from perdure.runtime.documents.reading import whole_head
@@ -73,6 +74,7 @@ class Collector:
         # On DynamoDB a range may not show yet what the commit of the head has written.
         known = Seq(max(head.seq - 1, head.log_from - 1))
         await self._scan_tables()
+        await self._scan_commits()
         await self._scan_documents()
         for _ in range(ROUNDS_MAX):
             known = await self._touch(known, head)
@@ -116,6 +118,11 @@ class Collector:
             head, found = await self._at_once(row_keys)
             for key, row in zip(row_keys, found, strict=True):
                 self._replace_row(touched.rows[key], key, row)
+        for commits in _parts(sorted(touched.commits)):
+            head, kept = await self._at_once([commit_key(self._store, id) for id in commits])
+            for id, each in zip(commits, kept, strict=True):
+                line = None if each is None else (1, export.commit_line(each))
+                self._spool.replace(export.commit_place(id), line)
         for ids in _parts(sorted(touched.documents)):
             head, documents = await self._at_once([document_key(self._store, id) for id in ids])
             await self._documents_again(ids, documents)
@@ -180,6 +187,18 @@ class Collector:
             if len(tables) < TABLES_PAGE:
                 return
             behind = tables[-1].name
+
+    async def _scan_commits(self) -> None:
+        behind: CommitId | None = None
+        while True:
+            wanted = commit_keys(self._store, behind, ROWS_PAGE)
+            kept = (await self._views.view(Reads(ranges=(wanted,)))).find(wanted)
+            for each in kept:
+                self._spool.add(export.commit_place(each.commit), 1, export.commit_line(each))
+            self._saw()
+            if len(kept) < ROWS_PAGE:
+                return
+            behind = kept[-1].commit
 
     async def _rows(self, table: str) -> AsyncIterator[list[Row]]:
         behind: Row | None = None

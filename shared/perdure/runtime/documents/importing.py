@@ -7,7 +7,7 @@ from typing import Final
 
 from perdure.kernel.documents.create import DocumentStoreInfo
 from perdure.kernel.documents.errors import DigestDiffers, InvalidExport
-from perdure.kernel.documents.export_check import Brought, ExportCheck
+from perdure.kernel.documents.export_check import Brought, ExportCheck, WholeDocument
 from perdure.kernel.documents.importing import (
     BeginImport,
     Chunks,
@@ -16,6 +16,7 @@ from perdure.kernel.documents.importing import (
     ImportRecords,
     records_of,
 )
+from perdure.kernel.documents.jobs.records import JobAddress, job_at
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import Row
 from perdure.kernel.documents.tables import StoredTable, Table, shapes_of
@@ -31,6 +32,7 @@ from perdure.runtime.documents.export import (
     silently,
 )
 from perdure.runtime.documents.export_files import Source
+from perdure.runtime.documents.jobs.hinting import hint_jobs
 from perdure.runtime.documents.store import StoreMeans
 
 LINE_BYTES_MAX: Final = BODY_BYTES_MAX + 4_096
@@ -42,7 +44,7 @@ async def checked_export(
 ) -> Exported:
     """Read an export from end to end and return what it holds, if it may be imported.
 
-    In memory are its largest document, and some 200 bytes for each.
+    In memory are its largest document, and some 200 bytes for each document and each commit id.
     Raises: InvalidExport kinds, NotFound, StoreUnavailable, Corrupt.
     """
     reading = _Reading(ref, source, report, "checking")
@@ -65,7 +67,7 @@ async def import_store(
 
     All of the export is checked before anything is written. One that died goes on where it had come
     to, if it is the same export; ``lineage`` is the store's until it ends. ``follows`` makes it a
-    replica, which goes on with the log of its source.
+    replica, which goes on with the log of its source; the jobs of any other are found from then on.
     Raises: as :func:`checked_export`, and nothing was written; NotEmpty, StoreImporting, Conflict.
     """
     exported = await checked_export(ref, source, report=report)
@@ -81,10 +83,14 @@ async def import_store(
         return await means.authority.execute(request)
 
     shapes: dict[int, Table] = {}
+    jobs: list[JobAddress] = []
     async for brought in reading.things():
         if isinstance(brought, StoredTable):
             shapes = shapes_of(brought)
         table = shapes[brought.version] if isinstance(brought, Row) else None
+        job = job_at(brought.document) if isinstance(brought, WholeDocument) else None
+        if job is not None:
+            jobs.append(job)
         for record in records_of(brought, table):
             done = await written(chunks.add(record))
     done = await written(chunks.rest())
@@ -92,6 +98,8 @@ async def import_store(
         raise DigestDiffers(
             expected=f"the export {exported.sha256[:12]}… that was checked", found="another by now"
         )
+    if not follows:  # the jobs of a replica are its source's
+        await hint_jobs(means, ref, jobs, imports=True)
     end = EndImport(ref, exported.manifest, exported.sha256, done, follows)
     return await means.authority.execute(end), exported
 

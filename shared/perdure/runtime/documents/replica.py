@@ -14,6 +14,7 @@ from perdure.kernel.documents.records import Logged, StoreHead
 from perdure.kernel.documents.replica import Applied, ApplyLogged, PromoteReplica, check_chain
 from perdure.kernel.errors import Unavailable
 from perdure.kernel.ids import Epoch, Lineage, Seq
+from perdure.runtime.documents.jobs.hinting import hint_jobs, jobs_in
 from perdure.runtime.documents.log import read_log
 from perdure.runtime.documents.reading import whole_head
 from perdure.runtime.documents.store import OpenStore, StoreMeans
@@ -84,8 +85,15 @@ async def create_replica(
 
 
 async def promote(means: StoreMeans, ref: DocumentStoreRef) -> StoreHead:
-    """Let a replica be a store of its own. Raises NotFound, StoreImporting, StoreDiverged."""
-    return await means.authority.execute(PromoteReplica(ref))
+    """Let a replica be a store of its own, and its jobs be found from now on.
+
+    All its documents are read for that. The same again goes on where it stopped.
+    Raises: NotFound, StoreImporting, StoreDiverged.
+    """
+    head = await means.authority.execute(PromoteReplica(ref))
+    jobs = [job async for job in jobs_in(means, ref)]
+    await hint_jobs(means, ref, jobs)
+    return head
 
 
 async def apply_batch(

@@ -54,7 +54,8 @@ class JobWakes:
 class RestJob(DocumentsRequest):
     """Tell whether the job that a hint names is due, and take a hint away that it does not name.
 
-    A job of this minute may wait for its second. A hint of a store that is not there stays.
+    A job of this minute may wait for its second. A hint of a store that is not there stays, and so
+    does one of a store whose import has not ended.
     """
 
     job: JobAddress
@@ -68,6 +69,8 @@ class RestJob(DocumentsRequest):
     def decide(self, view: View, now: Instant) -> Decision[JobRest]:
         head = view.get(store_head_key(self.stream))
         hint = view.get(job_wake_key(self.ref.wake, self.hint))
+        if head is not None and head.importing is not None:
+            return Decision("waits")
         found = None if head is None else find_job(view, self.stream, self.job)
         if found is not None and self._is_its(found.record.hint):
             if found.record.claim.is_held(now):
@@ -85,19 +88,23 @@ class RestJob(DocumentsRequest):
 
 @dataclass(frozen=True, slots=True)
 class HintJob(DocumentsRequest):
-    """Let a job be found again whose hint is not there: a store that was imported has none.
+    """Let a job be found whose hint is not there: none comes with an export or a log.
 
-    Say whether it was missing. Raises: NotFound, FollowsSource for a replica.
+    Say whether it was missing. Raises: NotFound, FollowsSource for a replica; StoreImporting, but
+    for whoever ``imports``.
     """
 
     job: JobAddress
+    imports: bool = False
 
     def reads(self) -> Reads:
         life = lives_before(self.stream, self.job.record)
         return Reads(keys=(store_head_key(self.stream),), ranges=(life,))
 
     def decide(self, view: View, now: Instant) -> Decision[bool]:
-        head = existing_head(view, self.ref)
+        head = view.get(store_head_key(self.stream))
+        if head is None or head.importing is None or not self.imports:
+            head = existing_head(view, self.ref)
         found = find_job(view, self.stream, self.job)
         if found is None or found.record.wakes_at is None:
             return Decision(reply=False)

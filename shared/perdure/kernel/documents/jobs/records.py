@@ -17,7 +17,7 @@ from perdure.kernel.documents.places import Address, DocumentStoreRef
 from perdure.kernel.documents.read import find_document
 from perdure.kernel.documents.records import Document, revision_key
 from perdure.kernel.documents.tables import checked_name
-from perdure.kernel.errors import Corrupt, TooLarge
+from perdure.kernel.errors import Corrupt, InvalidId, TooLarge
 from perdure.kernel.ids import (
     DocumentStoreId,
     Instant,
@@ -66,6 +66,16 @@ class JobAddress:
 
     def __str__(self) -> str:
         return f"{self.name}/{self.job}"
+
+
+def job_at(document: Document) -> JobAddress | None:
+    """Return the job that a document is, if it lies where one does that has not ended."""
+    if document.namespace != JOBS or document.member is None or document.retired_at is not None:
+        return None
+    try:
+        return JobAddress(document.owner, document.kind, JobId(document.member)).checked()
+    except InvalidId:
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -160,6 +160,10 @@ class JobBoard:
         """Mark a job as one that shall end. Raises NotFound, UnknownJob, TooLarge."""
         return await self.jobs_in(store).abort(store, name, job, reason=reason)
 
+    async def retry(self, store: str, name: str, job: str) -> JobInfo:
+        """Let a blocked job go on. Raises NotFound, UnknownJob; Conflict if it is not blocked."""
+        return await self.jobs_in(store).retry(store, name, job)
+
     async def _made(self) -> None:
         lineage = lineage_of(self.means.new_token())
         request = CreateDocumentStore(self.ref(SYSTEM), lineage, self.own.app.name).checked()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from perdure.kernel.canonical import digest
+from perdure.kernel.documents.jobs.describe import DescribeJob, JobInfo
 from perdure.kernel.documents.jobs.hints import JobWakes, RestJob
 from perdure.kernel.documents.jobs.records import JobAddress, JobWake, hint_of
 from perdure.kernel.documents.places import DocumentStoreRef
@@ -77,15 +78,18 @@ async def look(
 
 
 async def _due(authority: Executes, hint: JobWake) -> DueJob | None:
-    rest = await authority.execute(RestJob(hint.ref, hint.address, hint.sort))
     # One that is held is left to its holder: its hint lies where the claim ends.
-    return DueJob(hint.ref, hint.address, once_of(hint), hint.sort) if rest == "due" else None
+    if await authority.execute(RestJob(hint.ref, hint.address, hint.sort)) != "due":
+        return None
+    info = await authority.execute(DescribeJob(hint.ref, hint.address))
+    return DueJob(hint.ref, hint.address, attempt(hint, info), hint.sort)
 
 
-def once_of(hint: JobWake) -> str:
-    """Name what is to be done, until its hint lies elsewhere."""
+def attempt(hint: JobWake, info: JobInfo) -> str:
+    """Name what is to be done, until somebody has tried: a queue drops what it knows."""
     job = hint.address
-    parts = (hint.ref.partition, job.owner, job.name, job.job, hint.sort)
+    tried = (info.phase, info.epoch, info.finish_failures, info.due_at)
+    parts = (hint.ref.partition, job.owner, job.name, job.job, hint.sort, *map(str, tried))
     return digest("perdure.job.due.v1", *(part.encode() for part in parts))
 
 

@@ -119,7 +119,7 @@ class Jobs:
     async def hint(self, store: str) -> int:
         """Let every job of the application's owners be found again, and say how many were not.
 
-        Needed once for a store that was imported or was a replica: hints are in no log.
+        Imports and promotions do so by themselves; this is for hints that were lost otherwise.
         """
         ref, hinted = self.ref(store), 0
         for owner in self.app.job_owners():
