@@ -132,6 +132,18 @@ def test_job_tells_where_it_stands_and_what_it_came_to(boats):
     assert ended["ended_at"] is not None
 
 
+def test_half_of_a_pair_in_a_text_hides_no_job(boats):
+    started = boats.ann("POST", BOATS, {**ROW, "key": "\ud800"})
+    boats.ann("POST", f"{BOATS}/row/j-1/abort", {"reason": "\udfff"})
+
+    told = boats.ann("GET", f"{BOATS}/row/j-1").body
+    listed = boats.ann("GET", BOATS).body["jobs"]
+
+    assert (started.status, started.body["key"]) == (202, "\ud800")
+    assert (told["key"], told["abort"]) == ("\ud800", "\udfff")
+    assert [each["job_id"] for each in listed] == ["j-1"]
+
+
 def test_jobs_are_listed_a_page_at_a_time(boats):
     for number in range(5):
         boats.ann("POST", BOATS, {**ROW, "job_id": f"j-{number}"})

@@ -45,7 +45,7 @@ def test_document_is_made_read_changed_and_ended(http, notes):
     assert (now, then, found) == ("bye", "hello", id)
     assert http.get(one).json()["code"] == "document_retired"
     log = http.get(f"{notes}/log").json()
-    assert [each["writes"][1]["w"] for each in log["entries"]] == [
+    assert [each["writes"][0]["w"] for each in log["entries"]] == [
         "document.create",
         "document.change",
         "document.retire",

@@ -18,12 +18,13 @@ from urllib.parse import unquote
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from pydantic import BaseModel
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from perdure.api.decoding import strict_json, typed
 from perdure.api.gateway import Answer, LambdaContext, Request, spelled_path
 from perdure.api.models import Body, Query
 from perdure.api.operations import LEAST_ROLE
+from perdure.kernel.canonical import canonical
 from perdure.kernel.errors import NotFound
 from perdure.kernel.ids import checked_id
 
@@ -73,7 +74,15 @@ class Route(Generic[P]):
         if self.takes_request:
             given["request"] = request
         reply = await self.run(ports, **given)
-        return reply if isinstance(reply, Answer) else Answer(self.status, to_json(reply))
+        return reply if isinstance(reply, Answer) else Answer(self.status, spelled(reply))
+
+
+def spelled(reply: Any) -> bytes:
+    """Spell a reply. Text may hold the lone half of a pair, which UTF-8 cannot: ASCII it is then."""
+    try:
+        return to_json(reply)
+    except PydanticSerializationError:
+        return canonical(to_jsonable_python(reply))
 
 
 @dataclass(frozen=True, slots=True)

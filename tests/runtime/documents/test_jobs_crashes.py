@@ -22,7 +22,7 @@ from tests.support.running_jobs import (
 from perdure.authority.engine import Patience
 from perdure.authority.memory import MemoryStore
 from perdure.kernel.documents.errors import JobInterrupted, UnknownJob
-from perdure.kernel.documents.jobs.value import VALUE_BYTES_MAX, Done
+from perdure.kernel.documents.jobs.value import VALUE_BYTES_MAX, Done, Threw
 from perdure.kernel.errors import Conflict, StoreUnavailable
 from perdure.kernel.ids import Instant
 
@@ -249,6 +249,39 @@ async def test_a_function_that_is_cancelled_from_inside_has_failed():
     await one.start()
 
     assert (await one.run()).outcome.error.error.code == "cancelled"
+
+
+class Panic(BaseException):
+    """What libraries in other languages raise."""
+
+
+@pytest.mark.parametrize("error", [Panic("x"), GeneratorExit(), BaseExceptionGroup("x", [Panic()])])
+async def test_what_a_function_raises_is_its_outcome_whatever_that_is(error):
+    async def panics(run):
+        raise error
+
+    one = await process(app=app_with(panics))
+    await one.start()
+
+    assert isinstance((await one.run()).outcome.error, Threw)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(Panic("x"), "panic"), (asyncio.CancelledError(), "cancelled")]
+)
+async def test_what_a_finish_raises_is_counted_whatever_that_is(error, code):
+    async def counts(run):
+        return Result(count=1)
+
+    async def finish(ending):
+        raise error
+
+    one = await process(app=app_with(counts, finish=finish))
+    await one.start()
+
+    assert (await one.run()).state == "waits"
+    told = await one.told()
+    assert (told.finish_failures, told.finish_error.code) == (1, code)
 
 
 async def test_a_result_that_is_too_large_to_be_kept_is_a_failure():

@@ -187,7 +187,9 @@ async def test_a_value_that_fits_but_is_another_is_found_with_the_next_commit() 
 
 
 @pytest.mark.parametrize(
-    "fields", [{"previous": "0" * 64}, {"next_id": 1}], ids=["digest", "next_id"]
+    "fields",
+    [{"previous": "0" * 64}, {"next_id": 1}, {"next_id": 2**53}],
+    ids=["digest", "next_id", "no_id"],
 )
 async def test_another_chain_and_ids_that_are_taken_are_diverged(fields: dict[str, Any]) -> None:
     async with pair() as (source, replica):

@@ -17,6 +17,7 @@ from perdure.kernel.documents.commit import (
     no_store,
 )
 from perdure.kernel.documents.errors import NotAFollower, StillBound
+from perdure.kernel.documents.places import SAFE_INTEGER_MAX
 from perdure.kernel.documents.records import Logged, StoreHead, logged_key, store_head_key
 from perdure.kernel.documents.step import Step
 from perdure.kernel.documents.writes import begin_lives
@@ -124,7 +125,7 @@ class ApplyLogged(DocumentsRequest):
             return str(error)
         except _MALFORMED as error:
             return f"a write that is not spelled as writes are: {error!r}"
-        if self.entry.next_id < step.next_id:
+        if not step.next_id <= self.entry.next_id <= SAFE_INTEGER_MAX:
             return f"next id {self.entry.next_id}, where {step.next_id - 1} is taken"
         step.next_id = self.entry.next_id
         return None

@@ -9,13 +9,13 @@ from typing import Any
 
 from perdure.kernel.documents.jobs.finish import EndJob, FailFinish
 from perdure.kernel.documents.jobs.take import JobState
-from perdure.kernel.documents.jobs.value import Done, JobRecord, Outcome
+from perdure.kernel.documents.jobs.value import Done, JobRecord, Outcome, WireError
 from perdure.kernel.documents.step import StagedWrite
 from perdure.kernel.errors import StaleWriter, Unavailable
 from perdure.kernel.ids import Instant, JobId
 from perdure.runtime.documents.jobs.declaration import Job
 from perdure.runtime.documents.jobs.hand import Hand
-from perdure.runtime.documents.jobs.outcomes import wire_of
+from perdure.runtime.documents.jobs.outcomes import CANCELLED, wire_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,7 @@ async def finished(
     except (StaleWriter, Unavailable, asyncio.CancelledError):
         raise
     except Exception as error:  # noqa: BLE001  # it raised, or what it has staged cannot be written
-        wire = wire_of(
-            error.__cause__ if isinstance(error, _FinishFailed) and error.__cause__ else error
-        )
+        wire = error.wire if isinstance(error, _FinishFailed) else wire_of(error)
         return await hand.sent(
             lambda token: FailFinish(
                 hand.ref,
@@ -90,6 +88,10 @@ async def finished(
 class _FinishFailed(Exception):
     """The finish itself has raised."""
 
+    def __init__(self, wire: WireError) -> None:
+        super().__init__(wire.message)
+        self.wire = wire
+
 
 async def _staged(
     hand: Hand, declaration: Job, record: JobRecord, state: JobState | None, until: Instant
@@ -102,13 +104,17 @@ async def _staged(
         try:
             given = finish_of(declaration, hand.job.job, record, state)
             return tuple(await function(given) or ())
-        except (Exception, SystemExit) as error:
-            raise _FinishFailed from error
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            raise
+        except BaseException as error:
+            raise _FinishFailed(wire_of(error)) from error
 
     task = hand.crew.begun(hand.ref, hand.job, call())
     try:
         if not await hand.watched(task, until, lambda _: None):
             return None
+        if task.cancelled():  # from inside: whoever cancels this process cancels the watching
+            raise _FinishFailed(CANCELLED)
         return tuple(task.result())
     finally:
         task.cancel()

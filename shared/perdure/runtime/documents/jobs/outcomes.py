@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from perdure.kernel.canonical import canonical
 from perdure.kernel.documents.errors import JobAborted, JobInterrupted, JobThrew
@@ -18,6 +18,9 @@ from perdure.kernel.documents.jobs.value import (
 )
 from perdure.kernel.errors import PerdureError, code_of
 from perdure.kernel.shown import text_of
+
+CANCELLED: Final = WireError("cancelled", "The function was cancelled from inside.")
+"""Error of a function that was cancelled, and not by who runs it."""
 
 DETAILS_BYTES_MAX = 4_096
 """Canonical bytes of an error's details; larger ones are left out."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from perdure.kernel.documents.jobs.describe import JobInfo
 from perdure.kernel.documents.jobs.records import JobAddress
@@ -22,7 +22,6 @@ from perdure.kernel.documents.jobs.value import (
     JobRecord,
     Outcome,
     Threw,
-    WireError,
 )
 from perdure.kernel.documents.jobs.work import ChangeJobState, SettleJob, StateChange
 from perdure.kernel.documents.places import DocumentStoreRef
@@ -31,15 +30,11 @@ from perdure.kernel.ids import Holder, Instant, Token, short_hash
 from perdure.runtime.documents.jobs.declaration import Job
 from perdure.runtime.documents.jobs.finish import finished
 from perdure.runtime.documents.jobs.hand import RESERVE_MS, Hand, Interrupted, JobCrew
-from perdure.runtime.documents.jobs.outcomes import threw
+from perdure.runtime.documents.jobs.outcomes import CANCELLED, threw
 from perdure.runtime.documents.jobs.run import JobRun
 from perdure.runtime.documents.jobs.state import KeptState
 
 Left = Literal["ended", "stopped", "waits", "blocked", "busy", "out_of_time"]
-
-
-CANCELLED: Final = Failed(Threw(WireError("cancelled", "The function was cancelled from inside.")))
-"""Outcome of a function that was cancelled, and not by the runner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +142,9 @@ class _Running:
                 run.args = self._declaration.args.read(self._args)
                 result = self._declaration.result.spelled(await function(run))
                 return Done(result)
-            except (Exception, SystemExit) as error:  # noqa: BLE001  # it is its outcome
+            except (KeyboardInterrupt, asyncio.CancelledError):
+                raise
+            except BaseException as error:  # noqa: BLE001  # it is its outcome
                 return threw(error)
 
         return self._hand.crew.begun(self._hand.ref, self._hand.job, call(), run.abort)
@@ -170,7 +167,7 @@ class _Running:
             raise self._run.failure
         outcome: Outcome | None = None
         if in_time:
-            outcome = CANCELLED if task.cancelled() else task.result()
+            outcome = Failed(Threw(CANCELLED)) if task.cancelled() else task.result()
         if isinstance(outcome, Failed) and self._run.abort_reason is not None:
             outcome = Failed(Aborted(self._run.abort_reason))
         elif isinstance(outcome, Failed) and self._run.stopping.is_set():
