@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from perdure.kernel.documents.errors import StoreClosed
 
 
-class Calls:
+class Calls(AbstractContextManager[None]):
     """The calls of one handle. ``handle`` is what it is called in a refusal."""
 
     def __init__(self, handle: str) -> None:
@@ -19,19 +18,20 @@ class Calls:
         self._is_idle.set()
         self._closed = False
 
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        """Be under way. Raises StoreClosed."""
+    def one(self) -> AbstractContextManager[None]:
+        """Return what a call is under way in. Raises StoreClosed as it begins."""
+        return self
+
+    def __enter__(self) -> None:
         if self._closed:
             raise StoreClosed(expected=f"open {self._handle}", found="a handle that was closed")
         self._under_way += 1
         self._is_idle.clear()
-        try:
-            yield
-        finally:
-            self._under_way -= 1
-            if not self._under_way:
-                self._is_idle.set()
+
+    def __exit__(self, *_: object) -> None:
+        self._under_way -= 1
+        if not self._under_way:
+            self._is_idle.set()
 
     async def close(self) -> None:
         """Refuse new calls and wait for those under way. Idempotent."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, Self, TypeVar
 
@@ -13,11 +11,11 @@ from perdure.kernel.documents import conversation
 from perdure.kernel.documents.content import Loaded
 from perdure.kernel.documents.conversation import ConversationTables, conversation_tables
 from perdure.kernel.documents.conversation_read import Conversations
-from perdure.kernel.documents.errors import StoreClosed
 from perdure.kernel.documents.read import DocumentScan, ScanStart, check_limit, scan_start
 from perdure.kernel.documents.records import Document
 from perdure.kernel.ids import DocumentId, Partition, Seq
 from perdure.kernel.view import View
+from perdure.runtime.documents.calls import Calls
 from perdure.runtime.documents.store import OpenStore
 from perdure.runtime.documents.tables import prepared
 
@@ -41,10 +39,7 @@ class ConversationStorage:
         self._tables = tables
         self._bound = bound
         self._minted: set[int] = set()
-        self._under_way = 0
-        self._drained = asyncio.Event()
-        self._drained.set()
-        self._closed = False
+        self._calls = Calls("storage of conversations")
 
     @classmethod
     async def open(cls, store: OpenStore, owner: str) -> Self:
@@ -75,7 +70,7 @@ class ConversationStorage:
         Raises: IdTaken, WrittenTwice, AddressTaken, UnknownDocument, DocumentRetired, NeedsBase,
         CopyRefused, Invalid kinds: nothing has happened; StoreFailed.
         """
-        with self._call():
+        with self._calls.one():
             staged = conversation.staged_of(self._tables, writes, self._minted)
             reply = await self._store.commit(
                 staged, adopt=None if adopt is None else lambda each: adopt(each.seq)
@@ -85,7 +80,7 @@ class ConversationStorage:
 
     def mint(self) -> int:
         """Give the next id. Raises IdsExhausted."""
-        with self._call():
+        with self._calls.one():
             if len(self._minted) >= MINTED_MAX:
                 self._minted.clear()
             id = self._store.mint()
@@ -142,13 +137,13 @@ class ConversationStorage:
     async def find_document(
         self, address: Mapping[str, Any], at: Seq | None = None
     ) -> dict[str, Any] | None:
-        with self._call():
+        with self._calls.one():
             found = await self._store.find(conversation.address_of(self.owner, address), at)
             return None if found is None else shown_document(found)
 
     async def document(self, id: int, at: Seq | None = None) -> dict[str, Any] | None:
         """Return `record`, `version`, `value` and `deltasSinceBase`. Raises HistoryNotKept."""
-        with self._call():
+        with self._calls.one():
             found = await self._store.load(DocumentId(id), at)
             is_mine = found is not None and found.document.owner == self.owner
             return shown_loaded(found) if found is not None and is_mine else None
@@ -163,7 +158,7 @@ class ConversationStorage:
         kind: str | None = None,
     ) -> Page:
         check_limit(limit)
-        with self._call():
+        with self._calls.one():
             namespace = conversation.namespace_of(scope)
             wanted = None if kind is None else conversation.encoded(kind)
             scan = DocumentScan(self.owner, namespace, at, wanted)
@@ -177,8 +172,7 @@ class ConversationStorage:
 
     async def close(self) -> None:
         """Refuse new calls, wait for those under way, let go of the names; the store stays open."""
-        self._closed = True
-        await self._drained.wait()
+        await self._calls.close()
         self._store.release(self._bound)
         self._bound = ()
 
@@ -191,28 +185,13 @@ class ConversationStorage:
         return page
 
     async def _look(self, look: Callable[[Conversations], T]) -> T:
-        with self._call():
+        with self._calls.one():
             store = self._store.ref.partition
 
             def looked(view: View) -> T:
                 return look(Conversations(self._tables, store, view))
 
             return await self._store.read(looked)
-
-    @contextmanager
-    def _call(self) -> Any:
-        if self._closed:
-            raise StoreClosed(
-                expected="open storage of conversations", found="ConversationStorage is closed"
-            )
-        self._under_way += 1
-        self._drained.clear()
-        try:
-            yield
-        finally:
-            self._under_way -= 1
-            if not self._under_way:
-                self._drained.set()
 
 
 def _last_id(tables: ConversationTables, store: Partition, view: View) -> int:

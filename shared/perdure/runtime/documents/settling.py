@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -32,17 +30,15 @@ class OwnCommit(CommitWrites):
     raised: list[Exception] = field(default_factory=list, compare=False, repr=False)
 
     def reads(self) -> Reads:
-        with self._kept():
+        try:
             return CommitWrites.reads(self)
+        except Exception as error:
+            self.raised.append(error)
+            raise
 
     def decide(self, view: View, now: Instant) -> Decision[Committed]:
-        with self._kept():
-            return CommitWrites.decide(self, view, now)
-
-    @contextmanager
-    def _kept(self) -> Iterator[None]:
         try:
-            yield
+            return CommitWrites.decide(self, view, now)
         except Missing:
             raise
         except Exception as error:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
 from perdure.kernel.documents.called import check_id
 from perdure.kernel.documents.commit import (
     Committed,
-    CommitWrites,
     OwnerGrip,
     ReleaseOwner,
     TakeOwner,
@@ -46,6 +45,7 @@ from perdure.runtime.documents.allocator import Allocator
 from perdure.runtime.documents.follow.feed import Feed, caught_up
 from perdure.runtime.documents.reading import ReadsAndExecutes, read_at_once
 from perdure.runtime.documents.settling import OwnCommit, head_of, settled
+from perdure.runtime.documents.unbroken import Unbroken
 from perdure.runtime.session.ports import Pause
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ class OpenStore:
         self._tables: dict[str, Table] = {}
         self._bound: set[str] = set()
         self._queue = asyncio.Lock()
-        self._tasks: set[asyncio.Task[Committed]] = set()
+        self._unbroken = Unbroken()
         self._failure: BaseException | None = None
         self._closed = False
 
@@ -216,15 +216,7 @@ class OpenStore:
         for id in [each.names_id for each in staged if each.names_id != 0]:
             check_id(id)  # before it is taken: nobody else could be given any
             self._ids.take(id)
-        task = asyncio.create_task(self._committed(tuple(staged), admit, adopt))
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return await asyncio.shield(task)
-
-    def _ended(self, task: asyncio.Task[Committed]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever asked may have gone: nobody else is told
+        return await self._unbroken.run(self._committed(tuple(staged), admit, adopt))
 
     async def _committed(
         self,
@@ -236,13 +228,13 @@ class OpenStore:
             self._check_open(closing=True)
             if admit is not None and not admit():
                 raise StaleWriter(expected="a writer that still may", found="one that is fenced")
-            request = OwnCommit(self.ref, staged, self.means.new_token(), seen=self._seen)
+            raised: list[Exception] = []
             try:
-                reply = await self._settled(request)
+                reply = await self._settled(staged, raised)
             except BaseException as error:
                 if isinstance(error, PerdureError) and not isinstance(error, OutcomeUnknown):
                     raise  # refused, or not done: the store is what it was
-                if any(error is each for each in request.raised):
+                if any(error is each for each in raised):
                     raise  # by a write of its own: the same
                 raise self._failed(error) from error
             self._seen = reply.seq
@@ -258,10 +250,11 @@ class OpenStore:
                     raise self._failed(error) from error
             return reply
 
-    async def _settled(self, request: CommitWrites) -> Committed:
+    async def _settled(self, staged: tuple[StagedWrite, ...], raised: list[Exception]) -> Committed:
         """Commit with what this handle knows by now, and look again where that was too little."""
+        attempt = self.means.new_token()
         for tries in range(COMMIT_TRIES):
-            request = self._as_known(request)
+            request = self._as_known(staged, attempt, raised)
             try:
                 return await settled(self.means.authority, request, self.means.pause)
             except IdsMoved:
@@ -276,16 +269,22 @@ class OpenStore:
             found=f"others that were first {COMMIT_TRIES} times",
         )
 
-    def _as_known(self, request: CommitWrites) -> CommitWrites:
+    def _as_known(
+        self, staged: tuple[StagedWrite, ...], attempt: Token, raised: list[Exception]
+    ) -> OwnCommit:
         """Return a commit with the ids that it takes, and what this handle's tables are."""
-        count = ids_taken(request.staged)
+        count = ids_taken(staged)
         next_id = self._ids.next_id
-        return replace(
-            request,
+        return OwnCommit(
+            self.ref,
+            staged,
+            attempt,
+            seen=self._seen,
             next_id=next_id,
             set_aside=self._ids.set_aside(count) if count else None,
             grips=self.grips,
-            schema=self._schema if self._knows_tables(request.staged) else None,
+            schema=self._schema if self._knows_tables(staged) else None,
+            raised=raised,
         )
 
     def _knows_tables(self, staged: tuple[StagedWrite, ...]) -> bool:
@@ -376,8 +375,7 @@ class OpenStore:
     async def close(self) -> None:
         """Refuse new commits and wait for those under way. Idempotent."""
         self._closed = True
-        if self._tasks:  # those that are asked for and have not come to the queue yet among them
-            await asyncio.wait(self._tasks)
+        await self._unbroken.ended()  # what has not come to the queue yet is among them
         async with self._queue:
             pass
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Final, Protocol
 
 from perdure.kernel.documents.errors import LogTrimmed
@@ -19,6 +19,9 @@ from perdure.runtime.session.ports import Pause
 CATCH_UP_ENTRIES_MAX: Final = 1_000
 """Commits of others that a handle reads before its own is told; behind more, listeners look again.
 Source: choice; reading so many takes about as long as a look."""
+
+
+_NOBODY: Final = nullcontext()
 
 
 class Listener(Protocol):
@@ -77,9 +80,12 @@ class Feed:
 
         return leave
 
-    @contextmanager
-    def within(self) -> Iterator[None]:
+    def within(self) -> AbstractContextManager[None]:
         """Run a batch of every host that listens, or join those that are running."""
+        return self._within_all() if self._batches else _NOBODY
+
+    @contextmanager
+    def _within_all(self) -> Iterator[None]:
         with ExitStack() as stack:
             for batch in list(self._batches):
                 stack.enter_context(batch.within())
