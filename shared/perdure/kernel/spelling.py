@@ -1,4 +1,4 @@
-"""Bodies of the records that every admission writes, spelled by hand: the same bytes, sooner."""
+"""Bodies of the records that every admission and every commit write, by hand: the same bytes, sooner."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from perdure.kernel.canonical import canonical
 
 if TYPE_CHECKING:
+    from perdure.kernel.documents.records import StoreHead
     from perdure.kernel.places import PageName
     from perdure.kernel.records import BatchKey, Drain, Fence, Head
 
@@ -45,6 +46,17 @@ def batch_key(record: BatchKey) -> bytes:
         f'{{"batch":{text(record.batch)},"digest":{text(record.digest)}'
         f',"first_entity_id":{record.first_entity_id},"first_sequence":{record.first_sequence}'
         f',"groups":[{groups}],"published":{record.published},"seq":{record.seq}}}'
+    ).encode("ascii")
+
+
+def store_head(record: StoreHead) -> bytes:
+    """Spell the head of a document store that says nothing of owners or ends, as `Record.body` does."""
+    follows = '"follows":true,' if record.follows else ""
+    log_from = "" if record.log_from == 1 else f'"log_from":{record.log_from},'
+    return (
+        f'{{"digest":{text(record.digest)},"epoch":{record.epoch},{follows}'
+        f'"lineage":{text(record.lineage)},{log_from}"next_id":{record.next_id}'
+        f',"schema":{record.schema},"seq":{record.seq}}}'
     ).encode("ascii")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, Self, get_args
 
+from perdure.kernel import spelling
 from perdure.kernel.canonical import canonical, digest, strict
 from perdure.kernel.documents import places
 from perdure.kernel.documents.bodies import fields_in, json_in, object_in, typed
@@ -24,6 +25,7 @@ from perdure.kernel.ids import (
     StorageId,
     Token,
 )
+from perdure.kernel.kept import kept
 from perdure.kernel.places import number
 from perdure.kernel.record import Record
 from perdure.kernel.view import Key
@@ -102,6 +104,13 @@ class StoreHead(Record):
 
     importing: Importing | None = None
 
+    def body(self) -> bytes:
+        if self.held or self.diverged is not None or self.importing is not None:
+            return Record.body(
+                self
+            )  # texts of anybody: one that could not be read again is refused
+        return spelling.store_head(self)
+
     @property
     def key(self) -> Key[StoreHead]:
         return store_head_key(self.partition)
@@ -111,7 +120,7 @@ class StoreHead(Record):
         return next((each for each in self.held if each.owner == owner and now < each.until), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Document(Record):
     """One life of a document at an address: everything of it but its content."""
 
@@ -144,7 +153,7 @@ class Document(Record):
     created_at: Seq
     retired_at: Seq | None = None
 
-    @property
+    @kept
     def key(self) -> Key[Document]:
         return document_key(self.partition, self.id)
 
@@ -230,7 +239,7 @@ class Scoped(Record):
         return Key(self.partition, sort, Scoped)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Row(Record):
     """One row of a table."""
 
@@ -243,7 +252,7 @@ class Row(Record):
     spelled: bytes = field(default=b"", compare=False, repr=False)
     """Canonical JSON of ``value``, if it was spelled already: the log has it too."""
 
-    @property
+    @kept
     def key(self) -> Key[Row]:
         return row_key(self.partition, self.table, self.row_key)
 
@@ -264,14 +273,14 @@ class Row(Record):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class IndexRow(Record):
     """Where a row lies that has certain values."""
 
     sort: str
     row_key: tuple[Part, ...]
 
-    @property
+    @kept
     def key(self) -> Key[IndexRow]:
         return Key(self.partition, self.sort, IndexRow)
 
