@@ -13,7 +13,7 @@ from perdure.kernel.documents.content import content_of
 from perdure.kernel.documents.errors import IdTaken, NeedsBase, WrittenTwice
 from perdure.kernel.documents.places import Address
 from perdure.kernel.documents.records import History, row_key
-from perdure.kernel.documents.rows import InsertRow, PutRow
+from perdure.kernel.documents.rows import InsertRow, PutRow, insert_row, row_of
 from perdure.kernel.documents.step import StagedWrite, Step
 from perdure.kernel.documents.tables import ColumnType, Table
 from perdure.kernel.documents.writes import (
@@ -201,7 +201,9 @@ class ClaimId:
         # A record that is there has its id: nothing else need be looked at to replace it.
         if self.records is not None and self._replaces(step, self.records):
             return
-        found = step.read(row_key(step.store, table.full_name, (self.id,)))
+        row = {"id": self.id, "type": self.type, "place": self.place}
+        claim = row_of(step.store, table, row)
+        found = step.read(claim.key)
         if found is not None:
             if self.records is None or found.value["type"] != self.type:
                 raise IdTaken(
@@ -209,8 +211,7 @@ class ClaimId:
                     found=f"ID {self.id} already belongs to {found.value['type']}",
                 )
             return
-        row = {"id": self.id, "type": self.type, "place": self.place}
-        InsertRow(table, row).apply(step)
+        insert_row(step, table, claim)
 
     def _replaces(self, step: Step, records: Table) -> bool:
         return step.read(row_key(step.store, records.full_name, (self.id,))) is not None

@@ -25,7 +25,7 @@ from perdure.kernel.documents.errors import MigrationFailed, RowAbsent, UnknownT
 from perdure.kernel.documents.export_parts import table_of
 from perdure.kernel.documents.places import Part
 from perdure.kernel.documents.records import Row, StoreHead, row_key, store_head_key
-from perdure.kernel.documents.rows import index_key, replace_row
+from perdure.kernel.documents.rows import index_key, replace_row, row_of
 from perdure.kernel.documents.step import Step
 from perdure.kernel.documents.tables import (
     StoredTable,
@@ -171,9 +171,9 @@ def move_row(
     moving = stored.moving
     assert moving is not None, f"{stored.name} is at rest"
     table = moving_table(stored)
-    table.check_row(row)
-    if table.key_of(row) != tuple(key):
-        raise InvalidValue(expected=f"the key {shown(key)} to stay", found=shown(table.key_of(row)))
+    made = row_of(step.store, table, row)
+    if made.row_key != tuple(key):
+        raise InvalidValue(expected=f"the key {shown(key)} to stay", found=shown(made.row_key))
     place = row_key(step.store, stored.name, key)
     if moving.behind is not None and place.sort <= moving.behind:
         raise InvalidValue(
@@ -183,7 +183,7 @@ def move_row(
     if before is None:
         raise RowAbsent(expected=f"a row {shown(key)} in {stored.name}", found="none")
     stood = set(declared_by(stored).index_sorts(before.value))
-    replace_row(step, table, before, row, stood)
+    replace_row(step, table, before, made, stood)
     step.tell("row.move", {"table": stored.name, "version": table.version, "row": row})
     moved = replace(stored, moving=replace(moving, behind=place.sort))
     step.put(moved)

@@ -58,13 +58,10 @@ class InsertRow(_RowWrite):
         return Reads(keys=(key,), absent=frozenset((key,)))
 
     def apply(self, step: Step) -> None:
-        row = stamped(self.row, self.stamps, step)
-        key = self.table.key_of(row)
-        place = row_key(step.store, self.table.full_name, key)
-        if step.read(place) is not None:
-            raise RowExists(expected=f"no row {shown(key)} in {self.table.full_name}", found="one")
-        write_row(step, self.table, None, row)
-        tell_row(step, "row.insert", place)
+        row = row_of(step.store, self.table, stamped(self.row, self.stamps, step))
+        if step.read(row.key) is not None:
+            raise RowExists(expected=f"no row {shown(row.row_key)} in {row.table}", found="one")
+        insert_row(step, self.table, row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +75,9 @@ class PutRow(_RowWrite):
         return Reads(keys=(place_of(store, self.table, self.row, self.stamps),))
 
     def apply(self, step: Step) -> None:
-        row = stamped(self.row, self.stamps, step)
-        place = row_key(step.store, self.table.full_name, self.table.key_of(row))
-        write_row(step, self.table, step.read(place), row)
-        tell_row(step, "row.put", place)
+        row = row_of(step.store, self.table, stamped(self.row, self.stamps, step))
+        write_row(step, self.table, step.read(row.key), row)
+        step.tell("row.put", {"table": row.table}, row=row.spelled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +190,26 @@ def existing_row(step: Step, table: Table, key: tuple[Part, ...]) -> Row:
     return found
 
 
-def write_row(step: Step, table: Table, before: Row | None, row: dict[str, Any] | None) -> None:
+def row_of(store: Partition, table: Table, value: dict[str, Any]) -> Row:
+    """Return a row, checked and spelled. Raises InvalidValue kinds, TooLarge."""
+    spelled = table.spelled_row(value)
+    return Row(
+        partition=store,
+        table=table.full_name,
+        version=table.version,
+        row_key=table.key_of(value),
+        value=value,
+        spelled=spelled,
+    )
+
+
+def insert_row(step: Step, table: Table, row: Row) -> None:
+    """Write a row where none was, and tell the log of it. Raises as :func:`write_row`."""
+    write_row(step, table, None, row)
+    step.tell("row.insert", {"table": row.table}, row=row.spelled)
+
+
+def write_row(step: Step, table: Table, before: Row | None, row: Row | None) -> None:
     """Write a row with its place in every index, or take both away.
 
     Raises: UnknownTable, NewerTable, TableMigrating if the tables are still to be proved.
@@ -206,11 +221,10 @@ def write_row(step: Step, table: Table, before: Row | None, row: dict[str, Any] 
 
 
 def replace_row(
-    step: Step, table: Table, before: Row | None, row: dict[str, Any] | None, stood: set[str]
+    step: Step, table: Table, before: Row | None, row: Row | None, stood: set[str]
 ) -> None:
     """Write a row, or none, where one stood in its table and at these places of indexes."""
-    spelled = b"" if row is None else table.spelled_row(row)
-    stands = set() if row is None else set(table.index_sorts(row))
+    stands = set() if row is None else set(table.index_sorts(row.value))
     if stood:
         gone = [index_key(step.store, sort) for sort in sorted(stood - stands)]
         step.require(*gone)
@@ -220,27 +234,10 @@ def replace_row(
         assert before is not None, "a row that is taken away was there"
         step.remove(before.key)
     else:
-        key_values = table.key_of(row)
-        step.put(
-            Row(
-                partition=step.store,
-                table=table.full_name,
-                version=table.version,
-                row_key=key_values,
-                value=row,
-                spelled=spelled,
-            )
-        )
+        step.put(row)
         for sort in sorted(stands - stood):
-            step.put(IndexRow(partition=step.store, sort=sort, row_key=key_values))
+            step.put(IndexRow(partition=step.store, sort=sort, row_key=row.row_key))
     step.owners.add(table.owner)
-
-
-def tell_row(step: Step, kind: str, place: Key[Row]) -> None:
-    """Tell the log of a row that was just written, as it was spelled for its record."""
-    row = step.written(place)
-    assert row is not None, "it was just written"
-    step.tell(kind, {"table": row.table}, row=row.spelled)
 
 
 def index_key(store: Partition, sort: str) -> Key[IndexRow]:
@@ -262,26 +259,23 @@ def prove_table(step: Step, table: Table) -> None:
         )
 
 
-def _changed(table: Table, before: Row, changes: Mapping[str, Any]) -> dict[str, Any]:
-    changed = {**before.value, **changes}
-    table.check_row(changed)
-    if table.key_of(changed) != before.row_key:
+def _changed(table: Table, before: Row, changes: Mapping[str, Any]) -> Row:
+    changed = row_of(before.partition, table, {**before.value, **changes})
+    if changed.row_key != before.row_key:
         raise InvalidValue(
-            expected=f"the key {shown(before.row_key)} to stay", found=shown(table.key_of(changed))
+            expected=f"the key {shown(before.row_key)} to stay", found=shown(changed.row_key)
         )
     return changed
 
 
-def _require_places(
-    step: Step, table: Table, many: Iterable[tuple[Row, dict[str, Any] | None]]
-) -> None:
+def _require_places(step: Step, table: Table, many: Iterable[tuple[Row, Row | None]]) -> None:
     """Ask at once for the places of indexes that many rows leave. Raises Missing."""
     step.require(
         *(
             index_key(step.store, sort)
             for before, row in many
             for sort in set(table.index_sorts(before.value))
-            - set(() if row is None else table.index_sorts(row))
+            - set(() if row is None else table.index_sorts(row.value))
         )
     )
 
