@@ -16,11 +16,12 @@ _SHORT: Final = limits.SORT_BYTES_MAX // 4
 
 def check_reads(reads: Reads) -> None:
     """Refuse a snapshot of more records than the narrowest store reads at once."""
-    count = len({*reads.keys, *reads.peeks})
-    if reads.snapshot and count > limits.LOAD_KEYS_MAX:
-        raise TooLarge(
-            expected=f"a snapshot of at most {limits.LOAD_KEYS_MAX} records", found=str(count)
-        )
+    if reads.snapshot:
+        count = len({*reads.keys, *reads.peeks})
+        if count > limits.LOAD_KEYS_MAX:
+            raise TooLarge(
+                expected=f"a snapshot of at most {limits.LOAD_KEYS_MAX} records", found=str(count)
+            )
     _check_keys((*reads.keys, *reads.peeks))
 
 

@@ -61,22 +61,25 @@ class Recent:
                     self._records.pop(action.key, None)
                 case Check():
                     pass
-        while len(self._records) > RECORDS_MAX:
-            del self._records[self._least_likely(written)]
+        surplus = len(self._records) - RECORDS_MAX
+        if surplus > 0:
+            for key in self._least_likely_first(written)[:surplus]:
+                del self._records[key]
 
     def forget(self) -> None:
         """Forget everything: a guess was wrong, or nobody knows what happened."""
         self._records.clear()
         self._doubts = COMMITS_UNTIL_TRUSTED
 
-    def _least_likely(self, written: Written) -> Key[Any]:
-        """Return what is least likely to be written over: what was written only once, long ago.
+    def _least_likely_first(self, written: Written) -> list[Key[Any]]:
+        """Sort by how likely each is to be written over: least what was written only once, long ago.
 
         What was just written stays, if it can: a new page is the next to be written over.
         """
-        others = [key for key in self._records if key not in written] or list(self._records)
-        once = (key for key in others if self._records[key][0].version.revision == 1)
-        return next(once, others[0])
+        records = self._records
+        return sorted(
+            records, key=lambda key: (key in written, records[key][0].version.revision > 1)
+        )
 
     def _keep(self, put: Put, commit: Commit, record: Record) -> None:
         self._records.pop(put.key, None)  # what was written last is dropped last

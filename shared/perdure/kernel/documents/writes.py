@@ -211,19 +211,21 @@ class ChangeDocument(_OfDocument):
         check_revision(step, document, self.revision)
         if document.last == step.seq:
             raise twice(self.id)
+        if self.content.kind == "delta":
+            self._check_delta(step, document)
+            base_seq, deltas = document.base, document.deltas + 1
+        else:
+            base_seq, deltas = step.seq, 0
+            if document.history != "rewindable":
+                supersede(step, document)
         changed = replace(
             document,
             version=self.content.version,
             revision=document.revision + 1,
+            base=base_seq,
             last=step.seq,
+            deltas=deltas,
         )
-        if self.content.kind == "delta":
-            self._check_delta(step, document)
-            changed = replace(changed, deltas=document.deltas + 1)
-        else:
-            changed = replace(changed, base=step.seq, deltas=0)
-            if document.history != "rewindable":
-                supersede(step, document)
         step.put(changed)
         step.put(_revision(step, self.id, self.content))
         step.owners.add(document.owner)
