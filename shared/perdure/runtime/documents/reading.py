@@ -13,6 +13,7 @@ from perdure.kernel.ids import Seq
 from perdure.kernel.view import Missing, Reads, Request, View
 from perdure.runtime.ports import Executes
 from perdure.runtime.session.ports import Pause
+from perdure.runtime.steady import steadily
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -98,19 +99,25 @@ async def read_at_once(
 
 
 async def executed_at_once(
-    authority: ReadsAndExecutes, request: OnStore[T], last: Seq, pause: Pause
+    authority: ReadsAndExecutes,
+    request: OnStore[T],
+    last: Seq | None,
+    pause: Pause,
+    *,
+    tries_each: int = 1,
 ) -> T:
     """Execute a request to a document store whose refusal shall be of one moment.
 
     A refusal commits nothing that would prove what it was decided on. So it is raised only if the
-    store's last commit is still ``last``, or what it was when the request was asked again.
+    store's last commit is still ``last``, if that is known, or what it was when the request was
+    asked again. Each time it is asked ``tries_each`` times while it meets a half-visible commit.
     Raises: what the request raises, Contended.
     """
     for tries in range(READ_TRIES):
         if tries:
             await pause(0.002 * tries)
         try:
-            return await authority.execute(request)
+            return await steadily(authority, request, tries=tries_each, pause=pause)
         except Invalid:
             raise
         except Refused:

@@ -61,7 +61,7 @@ from perdure.kernel.places import after
 from perdure.kernel.shown import shown
 from perdure.kernel.view import Range, Request, View
 from perdure.runtime.documents.log import read_log
-from perdure.runtime.documents.reading import read_at_once
+from perdure.runtime.documents.reading import executed_at_once, read_at_once
 from perdure.runtime.documents.store import OpenStore, StoreMeans
 from perdure.runtime.session.sessions import lineage_of
 from perdure.runtime.steady import steadily
@@ -167,7 +167,13 @@ class DocumentStores:
         wanted: tuple[WireWrite, ...] = parsed_writes(writes)
         request = CommitOnce(self._others(store), wanted, chosen, self.means.new_token(), by)
         try:
-            return await self._steady(request.checked())
+            return await executed_at_once(
+                self.means.authority,
+                request.checked(),
+                None,
+                self.means.pause,
+                tries_each=ASKED_TRIES,
+            )
         except Unavailable as error:
             error.commit_id = chosen
             raise
