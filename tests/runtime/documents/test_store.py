@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -137,6 +138,20 @@ async def test_a_close_waits_for_what_was_asked_just_before_it():
         await asyncio.gather(commit, closed())
 
     assert told == ["adopted", "closed"]
+
+
+async def test_a_refusal_leaves_no_chunks_of_what_was_too_large_for_its_record():
+    records = MemoryStore()
+    async with opened(records) as store:
+        await prepared(store, [LINES])
+        await store.commit([line(each) for each in range(20)])
+        before = bodies(records)
+
+        large = "".join(hashlib.sha256(b"%d" % each).hexdigest() for each in range(3_000))
+        with pytest.raises(RowExists):
+            await store.commit([InsertRow(LINES, {"id": 1, "by": large})])
+
+        assert bodies(records) == before
 
 
 @dataclass(frozen=True)

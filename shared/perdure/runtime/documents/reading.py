@@ -18,6 +18,9 @@ from perdure.runtime.steady import steadily
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
+ASKED_TRIES = 6
+"""Times that a request which meets a half-visible commit is asked."""
+
 READ_TRIES = 16
 """Times a reading that a commit came into is taken again."""
 
@@ -99,25 +102,20 @@ async def read_at_once(
 
 
 async def executed_at_once(
-    authority: ReadsAndExecutes,
-    request: OnStore[T],
-    last: Seq | None,
-    pause: Pause,
-    *,
-    tries_each: int = 1,
+    authority: ReadsAndExecutes, request: OnStore[T], last: Seq | None, pause: Pause
 ) -> T:
     """Execute a request to a document store whose refusal shall be of one moment.
 
     A refusal commits nothing that would prove what it was decided on. So it is raised only if the
     store's last commit is still ``last``, if that is known, or what it was when the request was
-    asked again. Each time it is asked ``tries_each`` times while it meets a half-visible commit.
+    asked again.
     Raises: what the request raises, Contended.
     """
     for tries in range(READ_TRIES):
         if tries:
             await pause(0.002 * tries)
         try:
-            return await steadily(authority, request, tries=tries_each, pause=pause)
+            return await steadily(authority, request, tries=ASKED_TRIES, pause=pause)
         except Invalid:
             raise
         except Refused:

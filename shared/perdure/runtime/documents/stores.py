@@ -61,7 +61,7 @@ from perdure.kernel.places import after
 from perdure.kernel.shown import shown
 from perdure.kernel.view import Range, Request, View
 from perdure.runtime.documents.log import read_log
-from perdure.runtime.documents.reading import executed_at_once, read_at_once
+from perdure.runtime.documents.reading import ASKED_TRIES, executed_at_once, read_at_once
 from perdure.runtime.documents.store import OpenStore, StoreMeans
 from perdure.runtime.session.sessions import lineage_of
 from perdure.runtime.steady import steadily
@@ -73,9 +73,6 @@ LIST_MAX: Final = 1_000
 
 LOG_PAGE_BYTES: Final = 4_400_000
 """Bytes at which a page of the log ends: in base64 they fit a reply of 6 MB."""
-
-ASKED_TRIES: Final = 6
-"""Times that a request which meets a half-visible commit is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +164,8 @@ class DocumentStores:
         wanted: tuple[WireWrite, ...] = parsed_writes(writes)
         request = CommitOnce(self._others(store), wanted, chosen, self.means.new_token(), by)
         try:
-            return await executed_at_once(
-                self.means.authority,
-                request.checked(),
-                None,
-                self.means.pause,
-                tries_each=ASKED_TRIES,
-            )
+            checked = request.checked()
+            return await executed_at_once(self.means.authority, checked, None, self.means.pause)
         except Unavailable as error:
             error.commit_id = chosen
             raise
