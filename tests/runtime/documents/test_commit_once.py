@@ -10,7 +10,7 @@ from tests.support.documents import REF, means
 
 from perdure.authority.memory import MemoryStore
 from perdure.authority.sqlite import SqliteStore
-from perdure.kernel.errors import OutcomeUnknown, StoreUnavailable, Unavailable
+from perdure.kernel.errors import OutcomeUnknown, OutOfRange, StoreUnavailable, Unavailable
 from perdure.runtime.documents.stores import DocumentStores
 
 pytestmark = pytest.mark.stores
@@ -178,3 +178,13 @@ async def test_a_commit_that_a_rival_comes_into_is_not_refused_for_what_never_wa
 
     assert overtaken.loads is None
     assert (await stores.document("notes", reply.ids[0])).value == 2
+
+
+@pytest.mark.parametrize("at", [-1, 2, True, 1.5, "1"])
+async def test_a_commit_that_is_none_is_out_of_range(at):
+    stores = DocumentStores(means(), REF.storage)
+    await stores.create("notes")
+    done = await stores.commit("notes", [{**CREATE, "history": "rewindable", "value": 1}])
+
+    with pytest.raises(OutOfRange):
+        await stores.document("notes", done.ids[0], at=at)

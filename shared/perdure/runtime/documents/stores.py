@@ -320,7 +320,7 @@ def _point(view: View, ref: DocumentStoreRef, at: int | None) -> Seq | None:
     if at is None:
         return None
     head = _head(view, ref)
-    if not 0 <= at <= head.seq:
+    if type(at) is not int or not 0 <= at <= head.seq:
         raise OutOfRange(expected=f"a commit of 0 to {head.seq}, the last", found=shown(at))
     return Seq(at)
 
