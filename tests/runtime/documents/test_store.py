@@ -12,6 +12,7 @@ from tests.support import stores
 from tests.support.documents import opened
 from tests.support.store_lines import (
     LINES,
+    OTHERS,
     attempts,
     bodies,
     head_of,
@@ -106,6 +107,23 @@ async def test_an_adoption_that_raises_fails_the_store_whose_commit_stands():
             store.mint()
     async with opened(records.reopened(), prefix="again") as store:
         assert store.seq == 2
+
+
+async def test_what_waits_in_line_behind_a_commit_that_fails_the_store_is_not_done():
+    def adopt(_: Committed) -> None:
+        raise LookupError("not now")
+
+    async with opened() as store:
+        await prepared(store, [LINES])
+        failing = asyncio.create_task(store.commit([line(1)], adopt=adopt))
+        await asyncio.sleep(0)
+        waiting = [store.hold("notes", 1_000), store.declared([OTHERS])]
+
+        errors = await asyncio.gather(failing, *waiting, return_exceptions=True)
+
+        assert [type(each) for each in errors] == [StoreFailed] * 3
+        head = await head_of(store)
+        assert (head.seq, head.held) == (2, ())
 
 
 async def test_a_refusal_leaves_the_store_as_it_was_and_its_queue_goes_on():
