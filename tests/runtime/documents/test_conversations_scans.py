@@ -20,6 +20,7 @@ from tests.support.conversing import (
 from tests.support.documents import opened
 
 from perdure.authority.memory import MemoryStore
+from perdure.kernel.documents.errors import CopyRefused, UnknownDocument
 from perdure.kernel.documents.places import SAFE_INTEGER_MAX
 from perdure.kernel.errors import InvalidValue
 from perdure.runtime.documents.conversations import ConversationStorage
@@ -106,6 +107,13 @@ async def test_documents_of_others_are_not_there_for_an_owner() -> None:
         yours = await ConversationStorage.open(store, "yours")
         await mine.commit([create(of_session(2), base(1))])
 
+        for write, refusal in (
+            (change(2, base(2)), UnknownDocument),
+            (retire(2), UnknownDocument),
+            (copy(of_session(3), 2), CopyRefused),
+        ):
+            with pytest.raises(refusal):
+                await yours.commit([write])
         assert await yours.document(2) is None
         assert (await mine.document(2) or {})["value"] == 1
 
