@@ -13,9 +13,13 @@ from perdure.kernel.ids import Seq
 from perdure.kernel.view import Missing, Reads, Request, View
 from perdure.runtime.ports import Executes
 from perdure.runtime.session.ports import Pause
+from perdure.runtime.steady import steadily
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+ASKED_TRIES = 6
+"""Times that a request which meets a half-visible commit is asked."""
 
 READ_TRIES = 16
 """Times a reading that a commit came into is taken again."""
@@ -98,19 +102,20 @@ async def read_at_once(
 
 
 async def executed_at_once(
-    authority: ReadsAndExecutes, request: OnStore[T], last: Seq, pause: Pause
+    authority: ReadsAndExecutes, request: OnStore[T], last: Seq | None, pause: Pause
 ) -> T:
     """Execute a request to a document store whose refusal shall be of one moment.
 
     A refusal commits nothing that would prove what it was decided on. So it is raised only if the
-    store's last commit is still ``last``, or what it was when the request was asked again.
+    store's last commit is still ``last``, if that is known, or what it was when the request was
+    asked again.
     Raises: what the request raises, Contended.
     """
     for tries in range(READ_TRIES):
         if tries:
             await pause(0.002 * tries)
         try:
-            return await authority.execute(request)
+            return await steadily(authority, request, tries=ASKED_TRIES, pause=pause)
         except Invalid:
             raise
         except Refused:
