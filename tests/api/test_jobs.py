@@ -11,6 +11,7 @@ from tests.support.chores import app
 from tests.support.documents import means
 
 from perdure.api import faces
+from perdure.api.decoding import cursor
 from perdure.api.sandbox import Sandbox
 from perdure.api.system_jobs import register
 from perdure.authority.memory import MemoryStore
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.stores
 BOATS = "/v1/stores/boats/jobs"
 SYSTEM = "/v1/stores/perdure.system/jobs"
 STORAGE = StorageId("memory")
+LONG = "chores\n" + "9" * 5_000
 ROW = {"name": "row", "args": {"strokes": 2}, "job_id": "j-1"}
 
 
@@ -249,6 +251,8 @@ def test_jobs_are_listed_a_page_at_a_time(boats):
         (BOATS, "limit=101", 400, "out_of_range"),
         (BOATS, "name=fly", 404, "unknown_job"),
         (BOATS, "next=bm90aGluZw", 400, "invalid_value"),
+        (BOATS, f"next={cursor('jobs boats None None None', 'x')}", 400, "invalid_cursor"),
+        (BOATS, f"next={cursor('jobs boats None None None', LONG)}", 400, "invalid_cursor"),
         (BOATS, "colour=red", 400, "unknown_field"),
     ],
 )
@@ -318,7 +322,7 @@ def test_blocked_job_goes_on_once_somebody_says_so(boats):
     assert (stuck["phase"], stuck["blocked"]) == ("blocked", "version")
     assert (retried.status, retried.body["phase"], retried.body["blocked"]) == (
         202,
-        "stopped",
+        "pending",
         None,
     )
     assert (again.status, again.body["code"]) == (409, "conflict")

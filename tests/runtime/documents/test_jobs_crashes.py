@@ -130,7 +130,7 @@ async def test_a_job_of_other_code_is_blocked_until_somebody_retries_it():
     early = await one.outcome()
     told = await one.jobs.retry(STORE, NAME, "j")
 
-    assert (blocked, early, told.phase) == (["blocked", "blocked"], None, "stopped")
+    assert (blocked, early, told.phase) == (["blocked", "blocked"], None, "pending")
     assert (await one.run()).state == "ended"
     with pytest.raises(UnknownJob):
         await one.jobs.retry(STORE, NAME, "j")
