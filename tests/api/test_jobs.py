@@ -2,101 +2,28 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-
 import pytest
-from tests.api.rig import Caller, bearer
-from tests.support.chores import app
-from tests.support.documents import means
+from tests.api.job_rig import boats_on
 
-from perdure.api import faces
 from perdure.api.decoding import cursor
-from perdure.api.sandbox import Sandbox
-from perdure.api.system_jobs import register
-from perdure.authority.memory import MemoryStore
 from perdure.kernel import limits
 from perdure.kernel.documents.jobs.take import TakeJob
-from perdure.kernel.documents.jobs.value import VALUE_BYTES_MAX
 from perdure.kernel.errors import OutcomeUnknown
-from perdure.kernel.ids import Holder, StorageId, Token
-from perdure.runtime.app import App
-from perdure.runtime.documents.jobs.board import JobBoard
-from perdure.runtime.documents.jobs.hand import JobCrew
-from perdure.runtime.documents.jobs.jobs import Jobs
-from perdure.runtime.documents.stores import DocumentStores
+from perdure.kernel.ids import Holder, Token
 
 pytestmark = pytest.mark.stores
 
 BOATS = "/v1/stores/boats/jobs"
 SYSTEM = "/v1/stores/perdure.system/jobs"
-STORAGE = StorageId("memory")
 LONG = "chores\n" + "9" * 5_000
 ROW = {"name": "row", "args": {"strokes": 2}, "job_id": "j-1"}
 
 
-@dataclass
-class Ports:
-    """The jobs of a storage, and who was told of them."""
-
-    jobs: JobBoard
-    nudged: list[str] = field(default_factory=list)
-    paid_by: list[str | None] = field(default_factory=list)
-
-    async def nudge(self, due):
-        self.nudged.append(str(due.job))
-
-    async def paid(self, by):
-        self.paid_by.append(by.actor)
-
-
-@dataclass
-class Boats:
-    """A storage with a document store ``boats``, behind the routes of jobs."""
-
-    store: MemoryStore
-    ports: Ports
-    ann: Caller
-
-    def as_(self, role, actor="ann"):
-        return replace(self.ann, authorizer=bearer(role, actor))
-
-    def snapshot(self):
-        return dict(self.store._records)
-
-    def run(self, deadline_ms=60_000):
-        """Do every job that is due."""
-        jobs = self.ports.jobs.application
-        deadline = jobs.crew.means.now() + deadline_ms
-        self.ann.sandbox._loop().run(jobs.run_due(deadline=deadline))
-
-
-async def at_once(_):
-    """Let no test wait."""
-
-
-async def nothing():
-    raise AssertionError("nobody lands here")
-
-
 @pytest.fixture
 def boats():
-    store = MemoryStore()
-    own = App("chores")
-    register(own, None, nothing, nothing)
-    reach = replace(means(store), pause=at_once)
-    crew = JobCrew(means=reach)
-    board = JobBoard(reach, Jobs(crew, STORAGE, app), Jobs(crew, STORAGE, own))
-    ports = Ports(board)
-
-    @asynccontextmanager
-    async def opening():
-        yield ports
-
-    sandbox = Sandbox(opening, faces.JOBS)
-    sandbox._loop().run(DocumentStores(reach, STORAGE, "chores").create("boats"))
-    yield Boats(store, ports, Caller(sandbox, authorizer=bearer("player")))
-    sandbox.close()
+    found = boats_on()
+    yield found
+    found.ann.sandbox.close()
 
 
 # ------------------------------------------------------------------ starting
@@ -415,11 +342,3 @@ def test_viewer_looks_and_starts_nothing(boats, role):
         "list": 200,
         "abort": 202 if allowed else 403,
     }
-
-
-def test_arguments_that_no_store_can_keep_are_refused(boats):
-    huge = {"strokes": 1, "note": "n" * VALUE_BYTES_MAX}
-
-    refused = boats.ann("POST", BOATS, {**ROW, "args": huge})
-
-    assert (refused.status, refused.body["code"]) == (400, "unknown_field")

@@ -272,7 +272,9 @@ def test_interface_describes_every_route(call):
         for path, methods in reply.body["paths"].items()
         for method in methods
     }
-    answered = [(each.method, each.path) for each in (*faces.API, *faces.LAKE, *faces.SESSIONS)]
+    answered = [
+        (each.method, each.path) for each in (*faces.API, *faces.LAKE, *faces.SESSIONS, *faces.JOBS)
+    ]
     named = {f"{method} {path.replace('<', '{').replace('>', '}')}" for method, path in answered}
     assert described == named
 

@@ -270,10 +270,10 @@ def test_log_tells_what_was_applied_a_page_at_a_time(notes):
     assert [each["seq"] for each in first["entries"] + rest["entries"]] == [1, 2, 3]
     assert [each["w"] for each in first["entries"][0]["writes"]] == ["table.declare"]
     assert rest["entries"][0]["previous"] == first["entries"][1]["digest"]
-    assert rest["entries"][0]["writes"] == [
-        {"w": "document.change", "id": 2}
-        | {"content": {"kind": "base", "value": "bye", "version": 1}}
-    ]
+    changed, key = rest["entries"][0]["writes"]
+    content = {"kind": "base", "value": "bye", "version": 1}
+    assert changed == {"w": "document.change", "id": 2, "content": content}
+    assert (key.keys(), key["w"]) == ({"w", "commit", "digest"}, "commit.key")
     assert (none["entries"], none["next"], none["seq"]) == ([], 3, 3)
 
 

@@ -40,11 +40,13 @@ from perdure.lake.iceberg import Lake
 from perdure.lake.s3 import S3Objects
 from perdure.runtime.close import destroy
 from perdure.runtime.dispatch import Due
+from perdure.runtime.documents.jobs import dispatch as jobs
 from perdure.runtime.history import History, HistoryAsked
 from perdure.runtime.land import Landing
 from perdure.runtime.project import Projection
 from perdure.runtime.read import Reader
 from perdure.runtime.serve import serve
+from perdure.runtime.session import dispatch as sessions
 
 PAGE = ROOT / "docs" / "reference" / "costs.md"
 STORAGE = StorageId("storage")
@@ -123,7 +125,13 @@ class Rig:
         )
 
     async def dispatched(self) -> None:
+        async def nobody(_: Any) -> None:
+            return
+
         found = await self.h.look()
+        for look in (sessions.look, jobs.look):
+            now = self.h.clock
+            await look(self.h.authority, STORAGE, now=now, go_on=lambda: True, tell=nobody)
         await self.queue.send([message_of(due) for due in found.due])
 
     async def due(self, world: str) -> Due:

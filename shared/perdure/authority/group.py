@@ -10,7 +10,7 @@ from typing import Any
 
 from perdure.authority.bodies import Placed
 from perdure.kernel import limits
-from perdure.kernel.errors import OutcomeUnknown, TooLarge
+from perdure.kernel.errors import OutcomeUnknown, PerdureError, TooLarge
 from perdure.kernel.ids import Instant
 from perdure.kernel.refusals import NO_VERDICT
 from perdure.kernel.view import Decision, Missing, Reads, Request, View, written
@@ -57,9 +57,10 @@ class Asked:
             return
         if isinstance(error, asyncio.CancelledError):
             self.answer.cancel()
-        elif self.unsure and isinstance(error, NO_VERDICT):
+        elif self.unsure and (isinstance(error, NO_VERDICT) or not isinstance(error, PerdureError)):
+            then = error.code if isinstance(error, PerdureError) else type(error).__name__
             unknown = OutcomeUnknown(
-                expected="an answer to a commit", found=f"none, then {error.code}: {error}"
+                expected="an answer to a commit", found=f"none, then {then}: {error}"
             )
             unknown.__cause__ = error
             self.answer.set_exception(unknown)

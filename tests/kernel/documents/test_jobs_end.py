@@ -18,7 +18,7 @@ from perdure.kernel.documents.jobs.value import (
 )
 from perdure.kernel.documents.writes import CreateDocument
 from perdure.kernel.errors import Conflict, StaleWriter
-from perdure.kernel.ids import Epoch, Holder, Instant
+from perdure.kernel.ids import Epoch, Holder
 
 pytestmark = pytest.mark.stores
 
@@ -250,27 +250,6 @@ def test_a_job_blocked_by_its_version_runs_again_with_the_code_that_fits(store):
     store.retry()
 
     assert (store.taken().task, store.record.blocked) == ("run", None)
-
-
-def test_a_job_that_was_blocked_before_it_began_begins_after_a_retry_and_not_too_early(store):
-    store.start(due_at=Instant(store.fake.now + 9_000))
-    store.take(version=2)
-
-    store.retry()
-
-    assert (store.take(resume="abandon").why, store.record.phase) == ("waits", "pending")
-    store.later(9_000)
-    assert store.taken(resume="abandon").task == "run"
-
-
-def test_a_job_that_has_ended_is_not_retried_and_not_unknown(store):
-    store.start()
-    grip = store.taken().grip
-    store.settle(grip)
-    store.end(grip)
-
-    with pytest.raises(Conflict, match="ended"):
-        store.retry()
 
 
 def test_a_job_that_is_not_blocked_is_not_retried(store):

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from tests.support.store_rows import EDITS, desk, edit, refuses
 
+from perdure.kernel.documents.content import LEVELS_MAX, base
 from perdure.kernel.documents.errors import (
     RowAbsent,
     RowExists,
     TableMigrating,
     UnknownTable,
 )
-from perdure.kernel.documents.places import SAFE_INTEGER_MAX
+from perdure.kernel.documents.places import SAFE_INTEGER_MAX, Address
 from perdure.kernel.documents.rows import (
     DeleteRow,
     DeleteWhere,
@@ -24,11 +25,13 @@ from perdure.kernel.documents.rows import (
     UpdateWhere,
 )
 from perdure.kernel.documents.tables import Table
+from perdure.kernel.documents.writes import CreateDocument
 from perdure.kernel.errors import (
     InvalidValue,
     MissingField,
     PerdureError,
     SchemaMismatch,
+    TooLarge,
     UnknownField,
     WrongType,
 )
@@ -200,3 +203,34 @@ def test_rows_of_a_table_that_was_not_declared_or_is_another_are_refused():
     refuses(at, SchemaMismatch, InsertRow(other, edit(2, more=1)))
     refuses(at, TableMigrating, InsertRow(newer, edit(2)))
     at.commit(InsertRow(older, edit(2)))
+
+
+def nested(levels: int) -> Any:
+    value: Any = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+def test_a_row_is_nested_as_deep_as_every_reader_follows():
+    at = desk(edit(1, text=nested(LEVELS_MAX - 1)))  # the row itself is one more
+    too_deep = nested(LEVELS_MAX)
+
+    assert at.last()[0]["row"] == edit(1, text=nested(LEVELS_MAX - 1))
+    for write in (
+        InsertRow(EDITS, edit(2, text=too_deep)),
+        PutRow(EDITS, edit(1, text=nested(900))),
+        UpdateRow(EDITS, (1,), {"text": too_deep}),
+        UpdateWhere(EDITS, {"id": 1}, {"text": too_deep}),
+        DeleteWhere(EDITS, {"text": nested(LEVELS_MAX + 1)}),
+    ):
+        refuses(at, TooLarge, write)
+
+
+def test_meta_is_nested_as_deep_as_every_reader_follows():
+    address = Address("notes", "pages", "page")
+    deep = CreateDocument(address, "none", base(1, {}), meta=nested(LEVELS_MAX))
+
+    assert deep.checked() is deep
+    with pytest.raises(TooLarge):
+        CreateDocument(address, "none", base(1, {}), meta=nested(LEVELS_MAX + 1)).checked()

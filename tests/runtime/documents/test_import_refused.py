@@ -136,11 +136,6 @@ def less_than_it_says(parts: Parts) -> None:
     of(parts, "document.create", history="rewindable")["revision"] += 1
 
 
-def more_revisions_than_commits(parts: Parts) -> None:
-    latest = next(each for each in living(parts) if each["history"] == "latest")
-    latest["revision"] = parts[0]["last_seq"] - latest["created_at"] + 2
-
-
 def commit_behind_the_last(parts: Parts) -> None:
     of(parts, "commit")["seq"] = parts[0]["last_seq"] + 1
 
@@ -186,6 +181,11 @@ def commit_under_two_ids(parts: Parts) -> None:
 
 def commit_behind_documents(parts: Parts) -> None:
     parts.insert(-1, parts.pop(parts.index(of(parts, "commit"))))
+
+
+def more_revisions_than_commits(parts: Parts) -> None:
+    latest = next(each for each in living(parts) if each["history"] == "latest")
+    latest["revision"] = parts[0]["last_seq"] - latest["created_at"] + 2
 
 
 REFUSALS = [

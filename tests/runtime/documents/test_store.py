@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,10 @@ from perdure.kernel.documents.errors import (
     StoreFailed,
 )
 from perdure.kernel.documents.rows import InsertRow
-from perdure.kernel.errors import StaleWriter, Unavailable
+from perdure.kernel.documents.step import Step
+from perdure.kernel.errors import PerdureError, StaleWriter, StoreUnavailable, Unavailable
+from perdure.kernel.ids import Partition
+from perdure.kernel.view import Reads
 from perdure.runtime.documents.store import OpenStore
 from perdure.runtime.documents.tables import prepared
 
@@ -118,6 +122,57 @@ async def test_a_refusal_leaves_the_store_as_it_was_and_its_queue_goes_on():
         assert bodies(records) == before
         assert adopted == []
         assert (await store.commit([line(2)])).seq == 3
+
+
+async def test_a_close_waits_for_what_was_asked_just_before_it():
+    told: list[str] = []
+    async with opened() as store:
+        await prepared(store, [LINES])
+
+        async def closed() -> None:
+            await store.close()
+            told.append("closed")
+
+        commit = store.commit([line(1)], adopt=lambda _: told.append("adopted"))
+        await asyncio.gather(commit, closed())
+
+    assert told == ["adopted", "closed"]
+
+
+@dataclass(frozen=True)
+class Raising:
+    """A write that raises an error of its own, where it says what it reads or when it is applied."""
+
+    error: Exception
+    where: str
+    owner: None = None
+    names_id: int = 0
+
+    def reads(self, store: Partition) -> Reads:
+        if self.where == "reads":
+            raise self.error
+        return Reads()
+
+    def apply(self, step: Step) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize("where", ["reads", "apply"])
+@pytest.mark.parametrize("kind", [LookupError, OSError, StoreUnavailable])
+async def test_an_error_of_a_write_is_that_commits_refusal_and_the_store_goes_on(
+    where: str, kind: type[Exception]
+):
+    records = MemoryStore()
+    async with opened(records) as store:
+        await prepared(store, [LINES])
+        before = bodies(records)
+        error = kind(expected="b", found="c") if issubclass(kind, PerdureError) else kind("its own")
+
+        with pytest.raises(kind):
+            await store.commit([line(1), Raising(error, where)])
+
+        assert bodies(records) == before
+        assert (await store.commit([line(2)])).seq == 2
 
 
 async def test_a_caller_that_goes_away_takes_nothing_back():

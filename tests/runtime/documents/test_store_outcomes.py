@@ -18,6 +18,7 @@ from tests.authority.test_dynamodb_errors import BUSY, answered
 from tests.authority.test_dynamodb_faults import FaultyClient, after, canceled, instead
 from tests.house.sources import ROOT, environment
 from tests.support.documents import REF
+from tests.support.store_lines import untitled
 from tests.support.store_outcomes import ALWAYS, LINES, LOST, at_once, handle, ids, line
 from tests.support.stores import TABLE, dynamodb_client
 
@@ -265,3 +266,36 @@ def test_two_processes_commit_hundreds_once(tmp_path: Path):
     given = [id for each in told for id in each["ids"]]
     assert sorted(seqs) == list(range(2, 2 * count + 2))
     assert len(set(given)) == 2 * count
+
+
+class Losing(Withholding):
+    """A store that loses the next commit, before which a rival is first."""
+
+    def __init__(self, records: MemoryStore, rival: OpenStore) -> None:
+        super().__init__(records)
+        self.rival = rival
+
+    async def commit(self, commit: Commit) -> None:
+        if not self.withholds:
+            await self.records.commit(commit)
+            return
+        self.withholds = False
+        await self.rival.commit([untitled("rival's")])
+        raise OutcomeUnknown(expected="an answer to a commit", found="none")
+
+
+async def test_a_commit_that_is_lost_while_a_rival_takes_its_ids_is_made_with_others():
+    records = MemoryStore()
+    async with handle(records.reopened(), "rival") as rival:
+        losing = Losing(records.reopened(), rival)
+        async with handle(losing, "mine") as store:
+            await store.commit([untitled("first")])
+            losing.withholds = True
+
+            reply = await store.commit([untitled("mine")])
+
+            assert (reply.seq, reply.replayed) == (4, False)
+            assert await store.find(untitled("rival's").address) is not None
+            found = await store.find(untitled("mine").address)
+            assert found is not None
+            assert (found.id,) == reply.ids

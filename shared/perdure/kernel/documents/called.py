@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from perdure.kernel.canonical import canonical
 from perdure.kernel.documents import places
+from perdure.kernel.documents.content import check_levels
 from perdure.kernel.documents.places import Address
 from perdure.kernel.errors import InvalidValue, TooLarge
 from perdure.kernel.ids import DocumentId
@@ -27,13 +28,14 @@ def check_named(address: Address, id: DocumentId | None, meta: Any) -> None:
 def check_meta(meta: Any) -> None:
     """Refuse what a document's record has no room for. Raises TooLarge, InvalidValue."""
     try:
-        size = len(canonical(meta))
+        spelled = canonical(meta)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidValue(
             expected="meta of JSON that a store can hold", found=type(error).__name__
         ) from error
-    if size > META_BYTES_MAX:
-        raise TooLarge(expected=f"meta of at most {META_BYTES_MAX} bytes", found=f"{size}")
+    if len(spelled) > META_BYTES_MAX:
+        raise TooLarge(expected=f"meta of at most {META_BYTES_MAX} bytes", found=f"{len(spelled)}")
+    check_levels("meta", spelled, meta)
 
 
 def check_address(address: Address) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 from perdure.kernel.canonical import canonical
+from perdure.kernel.documents.commit_keys import KeyCommit
 from perdure.kernel.documents.errors import (
     FarBehind,
     FollowsSource,
@@ -178,12 +179,14 @@ def in_order(staged: Sequence[StagedWrite]) -> list[StagedWrite]:
     """Return writes in the order they are applied.
 
     Rows as they were staged; then documents that were there, content before retirement: that frees
-    the addresses which creations take, each with its own retirement behind it.
+    the addresses which creations take, each with its own retirement behind it; at last the id under
+    which the commit was asked for.
     """
     rows: list[StagedWrite] = []
     changes: list[StagedWrite] = []
     retirements: list[RetireDocument] = []
     creations: list[StagedWrite] = []
+    keys: list[StagedWrite] = []
     created = {each.id for each in staged if isinstance(each, CreateDocument | CopyDocument)}
     fresh = [each for each in staged if isinstance(each, RetireDocument) and each.id in created]
     for each in staged:
@@ -198,9 +201,11 @@ def in_order(staged: Sequence[StagedWrite]) -> list[StagedWrite]:
             case CreateDocument() | CopyDocument():
                 creations.append(each)
                 creations += [ended for ended in fresh if ended.id == each.id]
+            case KeyCommit():
+                keys.append(each)
             case _:
                 rows.append(each)
-    return [*rows, *changes, *retirements, *creations]
+    return [*rows, *changes, *retirements, *creations, *keys]
 
 
 def existing_head(view: View, ref: DocumentStoreRef) -> StoreHead:

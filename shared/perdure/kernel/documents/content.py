@@ -20,7 +20,8 @@ CONTENT_BYTES_MAX: Final = 4_194_304
 """Canonical bytes of one content: 4 MiB, as a frame's payload."""
 
 LEVELS_MAX: Final = 128
-"""Levels of lists and objects in what a document says. Source: readers of JSON follow some hundred."""
+"""Levels of lists and objects in what a store keeps of one thing: what a document says, its meta, a
+row. Source: readers of JSON follow some hundred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,7 @@ class Content:
 def base(version: int, value: Any) -> Content:
     """Return a base. Raises InvalidValue, TooLarge."""
     content = _content("base", version, {"kind": "base", "value": value, "version": version})
-    if _levels_most(content) > LEVELS_MAX:
-        _check_levels(depth_of(value))
+    check_levels("content", content.spelled, value)
     return content
 
 
@@ -51,8 +51,8 @@ def delta(version: int, ops: Sequence[Any]) -> Content:
     content = _content("delta", version, {"kind": "delta", "ops": ops, "version": version})
     # If no operation reaches deeper, nothing does that any number of them have written.
     longest = max((len(op[1]) for op in ops if op[0] != "r"), default=0)
-    if longest + _levels_most(content) > LEVELS_MAX:
-        _check_levels(max(map(reach_of, ops), default=0))
+    if longest + _levels_most(content.spelled) > LEVELS_MAX:
+        _check_depth("content", max(map(reach_of, ops), default=0))
     return content
 
 
@@ -82,15 +82,21 @@ def _content(kind: Literal["base", "delta"], version: Any, told: Any) -> Content
     return Content(kind, version, spelled)
 
 
-def _levels_most(content: Content) -> int:
-    """Return what no nesting of a content can exceed: counting brackets costs nothing."""
-    return content.spelled.count(b"[") + content.spelled.count(b"{")
+def check_levels(what: str, spelled: bytes, value: Any) -> None:
+    """Refuse a spelled value that not every reader could follow. Raises TooLarge."""
+    if _levels_most(spelled) > LEVELS_MAX:
+        _check_depth(what, depth_of(value))
 
 
-def _check_levels(levels: int) -> None:
+def _levels_most(spelled: bytes) -> int:
+    """Return what no nesting of a value can exceed: counting brackets costs nothing."""
+    return spelled.count(b"[") + spelled.count(b"{")
+
+
+def _check_depth(what: str, levels: int) -> None:
     if levels > LEVELS_MAX:
         raise TooLarge(
-            expected=f"content of at most {LEVELS_MAX} levels of lists and objects",
+            expected=f"{what} of at most {LEVELS_MAX} levels of lists and objects",
             found=f"{levels}",
         )
 

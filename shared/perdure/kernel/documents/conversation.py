@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, Final, Literal, cast
 
 from perdure.kernel.canonical import canonical
+from perdure.kernel.documents.called import check_id
 from perdure.kernel.documents.content import content_of
 from perdure.kernel.documents.errors import IdTaken, NeedsBase, WrittenTwice
 from perdure.kernel.documents.places import Address
@@ -256,9 +257,11 @@ def _check_ids(writes: Sequence[Mapping[str, Any]]) -> None:
     for write in writes:
         kind = write["type"]
         if kind in ("document.change", "document.retire"):
+            check_id(write["id"])
             continue
         of = "document" if kind.startswith("document.") else kind
         id = write["record" if of == "document" else "value"]["id"]
+        check_id(id)
         earlier = claimed.get(id)
         if earlier is not None and of in ("conversation", "entry", "document"):
             raise WrittenTwice(
@@ -307,7 +310,7 @@ def _document(tables: ConversationTables, write: Mapping[str, Any]) -> StagedWri
                 None if at == "current" else Seq(at),
                 DocumentId(record["id"]),
                 meta_of(record),
-            )
+            ).checked()
         case "document.change":
             content = content_of(write["content"])
             return ChangeDocument(DocumentId(write["id"]), content, trusted=True)

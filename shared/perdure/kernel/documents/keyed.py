@@ -54,7 +54,7 @@ class CommitOnce(DocumentsRequest):
                     found="other writes",
                 )
             return Decision(Committed(known.seq, known.next_id, known.ids, replayed=True))
-        staged = (KeyCommit(self.commit, asked), *self._staged(view))
+        staged = (*self._staged(view), KeyCommit(self.commit, asked))
         require(view, Reads.union(*(each.reads(self.stream) for each in staged)))
         return CommitWrites(self.ref, staged, self.attempt).decide(view, now)
 

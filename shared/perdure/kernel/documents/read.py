@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -72,6 +72,14 @@ def scan_start(order: Any, cursor: Any, usual: Order) -> ScanStart:
     return ScanStart(known, behind)
 
 
+def loaded_counts(limit: int) -> Iterator[int]:
+    """Yield how many things each load of a page looks at: more and more, if few are wanted ones."""
+    count = limit
+    while True:
+        yield count
+        count = max(count, min(2 * count, PAGE_MAX))
+
+
 def check_limit(limit: Any) -> int:
     """Return a page's limit. Raises InvalidValue."""
     if type(limit) is not int or not 1 <= limit <= PAGE_MAX:
@@ -126,9 +134,9 @@ class DocumentScan:
         """Return at most ``limit``, and behind which id to go on if there are more. Raises Missing."""
         prefix = places.scope_prefix(places.scope_hash(self.owner, self.namespace))
         found: list[Document] = []
-        while True:
+        for count in loaded_counts(limit + 1):
             first = prefix if behind is None else prefix + number(behind + 1)
-            wanted = Range(store, first, after(prefix), Scoped, limit=limit + 1)
+            wanted = Range(store, first, after(prefix), Scoped, limit=count)
             marks = view.find(wanted)
             keys = [document_key(store, mark.id) for mark in marks]
             view.require(peeks=keys)
@@ -140,9 +148,10 @@ class DocumentScan:
                     found.append(document)
             if len(found) > limit:
                 return found[:limit], found[limit - 1].id
-            if len(marks) <= limit:
-                return found, None
+            if len(marks) < count:
+                break
             behind = marks[-1].id
+        return found, None
 
     def _wants(self, document: Document) -> bool:
         return document.is_alive(self.at) and self.kind in (None, document.kind)
@@ -174,11 +183,11 @@ class RowScan:
         """Return at most ``limit`` rows with a last part of the key within bounds. Raises Missing."""
         found: list[Row] = []
         behind = start.after
-        while len(found) < limit:
-            wanted = self._range(store, ScanStart(start.order, behind), limit, least, most)
+        for count in loaded_counts(limit):
+            wanted = self._range(store, ScanStart(start.order, behind), count, least, most)
             rows = self._rows(view, store, wanted)
             found += [row for row in rows if self._wants(row)]
-            if len(rows) < wanted.limit:
+            if len(found) >= limit or len(rows) < count:
                 break
             last = rows[-1].row_key[-1]
             assert isinstance(last, int), "the last part is a number"
@@ -212,8 +221,10 @@ class RowScan:
         if start.after is not None and start.order == "descending":
             most = start.after - 1 if most is None else min(most, start.after - 1)
         first, last = prefix, after(prefix)
-        if least is not None:
-            first = prefix + places.spelled_key((min(least, places.SAFE_INTEGER_MAX),))
+        if least is not None and least > places.SAFE_INTEGER_MAX:
+            first = last  # nothing is behind the last number
+        elif least is not None:
+            first = prefix + places.spelled_key((max(least, -places.SAFE_INTEGER_MAX),))
         if most is not None and most < places.SAFE_INTEGER_MAX:
             last = prefix + places.spelled_key((max(most + 1, -places.SAFE_INTEGER_MAX),))
         of = Row if self.index is None else IndexRow

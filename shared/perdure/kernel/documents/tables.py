@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 from perdure.kernel.canonical import canonical, digest
 from perdure.kernel.documents import places
+from perdure.kernel.documents.content import check_levels
 from perdure.kernel.documents.errors import NewerTable, TableMigrating
 from perdure.kernel.documents.places import Part
 from perdure.kernel.errors import (
@@ -147,10 +148,12 @@ class Table:
                 raise self._missing(name)
         places.spelled_key(self.key_of(row))
         try:
-            return canonical(row)
+            spelled = canonical(row)
         except (ValueError, TypeError, RecursionError):
             self.check_values(row)  # it knows which column it was
             raise
+        check_levels(f"a row of {self.full_name}", spelled, row)
+        return spelled
 
     def checked_key(self, row: Mapping[str, Any]) -> tuple[Part, ...]:
         """Return the key of a row of which nothing else is checked. Raises InvalidValue kinds."""
@@ -185,11 +188,12 @@ class Table:
 
     def _check_json(self, name: str, value: Any) -> None:
         try:
-            canonical(value)
+            spelled = canonical(value)
         except (ValueError, TypeError, RecursionError) as error:
             raise InvalidValue(
                 expected=f"JSON as {name} of {self.full_name}", found=str(error)
             ) from error
+        check_levels(f"{name} of {self.full_name}", spelled, value)
 
     def index_sorts(self, row: Mapping[str, Any]) -> list[str]:
         """Spell where a row stands in each index that it is in."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from perdure.kernel.documents import places
-from perdure.kernel.documents.called import check_named
+from perdure.kernel.documents.called import check_id, check_named
 from perdure.kernel.documents.content import Content, base, check_history, current, past
 from perdure.kernel.documents.errors import (
     AddressTaken,
@@ -129,6 +129,9 @@ class CopyDocument:
     def checked(self) -> CopyDocument:
         """Return self if a store can keep it. Raises InvalidValue, TooLarge."""
         check_named(self.address, self.id, self.meta)
+        check_id(self.source)
+        if self.at is not None and (type(self.at) is not int or self.at < 0):
+            raise InvalidValue(expected="a commit of 0 or more", found=shown(self.at))
         return self
 
     @property

@@ -14,7 +14,7 @@ from perdure.kernel.documents.content import Loaded
 from perdure.kernel.documents.conversation import ConversationTables, conversation_tables
 from perdure.kernel.documents.conversation_read import Conversations
 from perdure.kernel.documents.errors import StoreClosed
-from perdure.kernel.documents.read import DocumentScan, ScanStart, scan_start
+from perdure.kernel.documents.read import DocumentScan, ScanStart, check_limit, scan_start
 from perdure.kernel.documents.records import Document
 from perdure.kernel.ids import DocumentId, Partition, Seq
 from perdure.kernel.view import View
@@ -28,6 +28,9 @@ MINTED_MAX: Final = 4_096
 
 Page = dict[str, Any]
 """`items`, and `next`, a cursor, if there are more."""
+
+Scanned = tuple[list[dict[str, Any]], ScanStart]
+"""One more item than a page has, if there are more, and where its scan has begun."""
 
 
 class ConversationStorage:
@@ -119,22 +122,22 @@ class ConversationStorage:
     async def scan_conversations(
         self, query: Mapping[str, Any], limit: int, cursor: Any = None
     ) -> Page:
-        return _page(await self._look(lambda each: each.conversations(query, limit, cursor)), limit)
+        return await self._page(lambda each: each.conversations(query, limit, cursor), limit)
 
     async def scan_entries(self, query: Mapping[str, Any], limit: int, cursor: Any = None) -> Page:
         """Return entries that a conversation sees, newest first unless asked otherwise.
 
         Raises: UnknownConversation, InvalidCursor, OtherOrder.
         """
-        return _page(await self._look(lambda each: each.entries(query, limit, cursor)), limit)
+        return await self._page(lambda each: each.entries(query, limit, cursor), limit)
 
     async def scan_tasks(self, query: Mapping[str, Any], limit: int, cursor: Any = None) -> Page:
-        return _page(await self._look(lambda each: each.tasks(query, limit, cursor)), limit)
+        return await self._page(lambda each: each.tasks(query, limit, cursor), limit)
 
     async def scan_submissions(
         self, query: Mapping[str, Any], limit: int, cursor: Any = None
     ) -> Page:
-        return _page(await self._look(lambda each: each.submissions(query, limit, cursor)), limit)
+        return await self._page(lambda each: each.submissions(query, limit, cursor), limit)
 
     async def find_document(
         self, address: Mapping[str, Any], at: Seq | None = None
@@ -147,7 +150,8 @@ class ConversationStorage:
         """Return `record`, `version`, `value` and `deltasSinceBase`. Raises HistoryNotKept."""
         with self._call():
             found = await self._store.load(DocumentId(id), at)
-            return None if found is None else shown_loaded(found)
+            is_mine = found is not None and found.document.owner == self.owner
+            return shown_loaded(found) if found is not None and is_mine else None
 
     async def scan_documents(
         self,
@@ -158,6 +162,7 @@ class ConversationStorage:
         at: Seq | None = None,
         kind: str | None = None,
     ) -> Page:
+        check_limit(limit)
         with self._call():
             namespace = conversation.namespace_of(scope)
             wanted = None if kind is None else conversation.encoded(kind)
@@ -176,6 +181,14 @@ class ConversationStorage:
         await self._drained.wait()
         self._store.release(self._bound)
         self._bound = ()
+
+    async def _page(self, look: Callable[[Conversations], Scanned], limit: int) -> Page:
+        check_limit(limit)
+        items, start = await self._look(look)
+        page: Page = {"items": items[:limit]}
+        if len(items) > limit:
+            page["next"] = _cursor(items[limit - 1]["id"], start)
+        return page
 
     async def _look(self, look: Callable[[Conversations], T]) -> T:
         with self._call():
@@ -230,14 +243,6 @@ def shown_loaded(loaded: Loaded) -> dict[str, Any]:
         "value": loaded.value,
         "deltasSinceBase": loaded.deltas,
     }
-
-
-def _page(found: tuple[list[dict[str, Any]], ScanStart], limit: int) -> Page:
-    items, start = found
-    page: Page = {"items": items[:limit]}
-    if len(items) > limit:
-        page["next"] = _cursor(items[limit - 1]["id"], start)
-    return page
 
 
 def _cursor(behind: int, start: ScanStart) -> dict[str, Any]:

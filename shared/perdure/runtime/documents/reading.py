@@ -44,53 +44,53 @@ class OnStore(Request[T_co], Protocol[T_co]):
 
 async def whole_head(views: Views, ref: DocumentStoreRef) -> StoreHead:
     """Return the head of a store as it is. Raises NotFound, StoreImporting."""
-    key = store_head_key(ref.partition)
-    head = (await views.view(Reads(peeks=(key,)))).peek(key)
-    if head is None:
-        raise no_store(ref)
-    check_whole(head, ref)
+    head, _ = await _begun(views, ref)
     return head
 
 
+async def _begun(views: Views, ref: DocumentStoreRef) -> tuple[StoreHead, View]:
+    """Return the head of a store and a view that has it. Raises NotFound, StoreImporting."""
+    key = store_head_key(ref.partition)
+    view = await views.view(Reads(peeks=(key,)))
+    head = view.peek(key)
+    if head is None:
+        raise no_store(ref)
+    check_whole(head, ref)
+    return head, view
+
+
 async def read_at_once(
-    views: Views,
-    ref: DocumentStoreRef,
-    look: Callable[[View], T],
-    pause: Pause,
-    *,
-    first: Reads = Reads(),  # noqa: B008  # a constant: it is frozen
+    views: Views, ref: DocumentStoreRef, look: Callable[[View], T], pause: Pause
 ) -> tuple[StoreHead, T]:
     """Return what ``look`` makes of the store as it was after one commit, and the head then.
 
     ``look`` is asked again after each load of what it lacked. The head is read first and last: if
-    it has changed, all is read again. So it is if ``look`` says no: what it saw may have been of
-    two commits. A no that it says twice of one head is raised.
+    it has changed, all is read again, in one load, so that commits in a row seldom come into each
+    reading. So it is if ``look`` says no: what it saw may have been of two commits. A no that it
+    says twice of one head is raised.
     Raises: NotFound, StoreImporting, Contended, and what ``look`` raises.
     """
-    head_key = store_head_key(ref.partition)
+    known = Reads()
     refused_at: Seq | None = None
     for tries in range(READ_TRIES):
         if tries:
             await pause(0.002 * tries)
-        view = await views.view(Reads.union(Reads(peeks=(head_key,)), first))
-        head = view.peek(head_key)
-        if head is None:
-            raise no_store(ref)
-        check_whole(head, ref)
+        head, view = await _begun(views, ref)
+        only_head = view.reads()
+        if known.peeks:  # behind the head: not every store loads as of one moment
+            view.merge(await views.view(known))
         try:
-            found, loads = await _looked(views, view, look)
+            found = await _looked(views, view, look)
         except Invalid:
             raise  # whatever the store holds
         except Refused:
             if refused_at == head.seq:
                 raise
             refused_at = head.seq
-            continue
-        if not loads and not (first.ranges or first.keys or first.peeks):
-            return head, found
-        again = (await views.view(Reads(peeks=(head_key,)))).peek(head_key)
-        if again is not None and again.seq == head.seq:
-            return head, found
+        else:
+            if view.reads() == only_head or (await whole_head(views, ref)).seq == head.seq:
+                return head, found
+        known = view.reads()
     raise Contended(
         expected=f"a moment without a commit to document store {ref.store!r}",
         found=f"commits during {READ_TRIES} readings",
@@ -125,11 +125,11 @@ async def executed_at_once(
     )
 
 
-async def _looked(views: Views, view: View, look: Callable[[View], T]) -> tuple[T, int]:
-    """Return what ``look`` makes of ``view``, and how many loads that took."""
-    for loads in range(LOADS_MAX):
+async def _looked(views: Views, view: View, look: Callable[[View], T]) -> T:
+    """Return what ``look`` makes of ``view``, with what it lacks loaded into that."""
+    for _ in range(LOADS_MAX):
         try:
-            return look(view), loads
+            return look(view)
         except Missing as missing:
             view.merge(await views.view(missing.reads))
     raise TooLarge(expected=f"a reading within {LOADS_MAX} loads", found="one that asks for more")

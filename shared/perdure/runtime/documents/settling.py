@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from perdure.kernel.documents.commit import Committed, CommitWrites, happened
-from perdure.kernel.documents.errors import FarBehind, LogTrimmed, StaleCursor
+from perdure.kernel.documents.errors import FarBehind, IdsMoved, LogTrimmed, StaleCursor
 from perdure.kernel.documents.log import LogPlace
 from perdure.kernel.documents.records import StoreHead, store_head_key
 from perdure.kernel.errors import LineageChanged, OutcomeUnknown, PerdureError, Unavailable
-from perdure.kernel.ids import Seq
-from perdure.kernel.view import Reads
+from perdure.kernel.ids import Instant, Seq
+from perdure.kernel.view import Decision, Missing, Reads, View
 from perdure.runtime.documents.log import read_log
 from perdure.runtime.documents.reading import ReadsAndExecutes, executed_at_once
 from perdure.runtime.session.ports import Pause
@@ -23,12 +25,38 @@ seconds before the first of them."""
 SETTLE_PAUSE_S: Final = 0.25
 
 
+@dataclass(frozen=True, slots=True)
+class OwnCommit(CommitWrites):
+    """A commit that keeps what deciding it has raised: that very error is no lost answer."""
+
+    raised: list[Exception] = field(default_factory=list, compare=False, repr=False)
+
+    def reads(self) -> Reads:
+        with self._kept():
+            return CommitWrites.reads(self)
+
+    def decide(self, view: View, now: Instant) -> Decision[Committed]:
+        with self._kept():
+            return CommitWrites.decide(self, view, now)
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        try:
+            yield
+        except Missing:
+            raise
+        except Exception as error:
+            self.raised.append(error)
+            raise
+
+
 async def settled(authority: ReadsAndExecutes, request: CommitWrites, pause: Pause) -> Committed:
     """Execute a commit, and find out what has become of it if no answer comes.
 
     The log is asked for the attempt. If it is not there, the same attempt is made again on what
     the log says: whichever of its sendings arrives first, the head lets no other in.
-    Raises: OutcomeUnknown if nobody can say; what the commit raises, and it has not happened.
+    Raises: OutcomeUnknown if nobody can say; what the commit raises, IdsMoved among it, and it has
+    not happened and never will.
     """
     try:
         return await _executed(authority, request, pause)
@@ -42,6 +70,9 @@ async def settled(authority: ReadsAndExecutes, request: CommitWrites, pause: Pau
                 return found
             request = replace(request, seen=seen)
             reply = await executed_at_once(authority, request, seen, pause)
+        except IdsMoved:
+            # The log does not have it, and the head that each of its sendings asked for is gone.
+            raise
         except (Unavailable, LogTrimmed, StaleCursor, LineageChanged) as error:
             unknown = error
         else:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeVar
 
+from perdure.kernel.documents.called import check_id
 from perdure.kernel.documents.commit import (
     Committed,
     CommitWrites,
@@ -44,7 +45,7 @@ from perdure.kernel.view import Request, View
 from perdure.runtime.documents.allocator import Allocator
 from perdure.runtime.documents.follow.feed import Feed, caught_up
 from perdure.runtime.documents.reading import ReadsAndExecutes, read_at_once
-from perdure.runtime.documents.settling import head_of, settled
+from perdure.runtime.documents.settling import OwnCommit, head_of, settled
 from perdure.runtime.session.ports import Pause
 
 T = TypeVar("T")
@@ -208,11 +209,13 @@ class OpenStore:
 
         ``admit`` is asked when its turn has come: a False refuses it before anything is sent. A
         caller that goes away takes back nothing.
-        Raises: what the writes raise, and nothing has happened; StoreFailed, StoreClosed.
+        Raises: what the writes raise, whatever that is, and nothing has happened; StoreFailed,
+        StoreClosed.
         """
         self._check_open()
-        for each in staged:
-            self._ids.take(each.names_id)
+        for id in [each.names_id for each in staged if each.names_id != 0]:
+            check_id(id)  # before it is taken: nobody else could be given any
+            self._ids.take(id)
         task = asyncio.create_task(self._committed(tuple(staged), admit, adopt))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -233,11 +236,14 @@ class OpenStore:
             self._check_open(closing=True)
             if admit is not None and not admit():
                 raise StaleWriter(expected="a writer that still may", found="one that is fenced")
+            request = OwnCommit(self.ref, staged, self.means.new_token(), seen=self._seen)
             try:
-                reply = await self._settled(staged)
+                reply = await self._settled(request)
             except BaseException as error:
                 if isinstance(error, PerdureError) and not isinstance(error, OutcomeUnknown):
                     raise  # refused, or not done: the store is what it was
+                if any(error is each for each in request.raised):
+                    raise  # by a write of its own: the same
                 raise self._failed(error) from error
             self._seen = reply.seq
             self._ids.follow(reply.next_id)
@@ -252,9 +258,8 @@ class OpenStore:
                     raise self._failed(error) from error
             return reply
 
-    async def _settled(self, staged: tuple[StagedWrite, ...]) -> Committed:
+    async def _settled(self, request: CommitWrites) -> Committed:
         """Commit with what this handle knows by now, and look again where that was too little."""
-        request = CommitWrites(self.ref, staged, self.means.new_token(), seen=self._seen)
         for tries in range(COMMIT_TRIES):
             request = self._as_known(request)
             try:
@@ -344,8 +349,8 @@ class OpenStore:
 
         Raises what it raises; TableMigrating if tables of this handle are no more what they were.
         """
-        head, found = await self.look_with_head(look)
         schema = self._schema
+        head, found = await self.look_with_head(look)
         if schema not in (None, head.schema) and not await self._tables_stand(schema):
             raise tables_altered(schema, head.schema)
         return found
@@ -371,6 +376,8 @@ class OpenStore:
     async def close(self) -> None:
         """Refuse new commits and wait for those under way. Idempotent."""
         self._closed = True
+        if self._tasks:  # those that are asked for and have not come to the queue yet among them
+            await asyncio.wait(self._tasks)
         async with self._queue:
             pass
 

@@ -1,0 +1,110 @@
+"""Scans of conversations at their bounds, and ids and limits that are none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.conversing import (
+    base,
+    change,
+    conversation,
+    copy,
+    create,
+    entry,
+    latest,
+    of_session,
+    retire,
+    task,
+)
+from tests.support.documents import opened
+
+from perdure.authority.memory import MemoryStore
+from perdure.kernel.documents.places import SAFE_INTEGER_MAX
+from perdure.kernel.errors import InvalidValue
+from perdure.runtime.documents.conversations import ConversationStorage
+
+pytestmark = pytest.mark.stores
+
+
+async def test_a_scan_that_passes_over_many_loads_little_at_a_time_and_not_often() -> None:
+    records = MemoryStore()
+    async with opened(records) as store:
+        storage = await ConversationStorage.open(store, "pi")
+        for first in range(2, 1_502, 10):
+            await storage.commit([task(first + each) for each in range(10)])
+        await storage.commit([task(2_000, kind="rare")])
+        for each in range(300):
+            await storage.commit([create(latest(3_000 + each), base(1))])
+            await storage.commit([retire(3_000 + each)])
+        await storage.commit([create(latest(4_000), base(1))])
+        loads = records.loads
+
+        found = await storage.scan_tasks({"status": "pending", "kind": "rare"}, 1)
+        documents = await storage.scan_documents(latest(4_000)["scope"], 1)
+
+        assert [each["id"] for each in found["items"]] == [2_000]
+        assert [each["id"] for each in documents["items"]] == [4_000]
+        assert records.loads - loads < 60
+
+
+async def test_nothing_is_behind_the_greatest_id() -> None:
+    async with opened() as store:
+        storage = await ConversationStorage.open(store, "pi")
+        await storage.commit([task(2), task(3), task(SAFE_INTEGER_MAX, kind="rare")])
+        behind = {"after": SAFE_INTEGER_MAX, "order": "ascending"}
+
+        found = await storage.scan_tasks({"status": "pending", "kind": "rare"}, 2)
+
+        assert [each["id"] for each in found["items"]] == [SAFE_INTEGER_MAX]
+        assert await storage.scan_tasks({}, 2, behind) == {"items": []}
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, 1.5, "2", None, 1_001])
+async def test_a_limit_that_is_none_is_refused(limit: Any) -> None:
+    async with opened() as store:
+        storage = await ConversationStorage.open(store, "pi")
+        await storage.commit([conversation(1), entry(2)])
+
+        for scan in (
+            storage.scan_conversations({}, limit),
+            storage.scan_entries({"conversationId": 1}, limit),
+            storage.scan_tasks({}, limit),
+            storage.scan_submissions({}, limit),
+            storage.scan_documents({"kind": "session"}, limit),
+        ):
+            with pytest.raises(InvalidValue):
+                await scan
+
+
+@pytest.mark.parametrize("id", [0, -1, SAFE_INTEGER_MAX + 1, True, 1.5, "2", None])
+async def test_an_id_that_is_none_is_refused_and_takes_no_ids_away(id: Any) -> None:
+    async with opened() as store:
+        storage = await ConversationStorage.open(store, "pi")
+        await storage.commit([conversation(1), create(of_session(2), base(1))])
+
+        for write in (
+            conversation(id),
+            entry(id),
+            task(id),
+            create(of_session(id, "other"), base(1)),
+            copy(of_session(id, "other"), 2),
+            copy(of_session(9, "other"), id),
+            change(id, base(2)),
+            retire(id),
+        ):
+            with pytest.raises(InvalidValue):
+                await storage.commit([write])
+
+        assert storage.mint() == 3
+        assert store.seq == 2
+
+
+async def test_documents_of_others_are_not_there_for_an_owner() -> None:
+    async with opened() as store:
+        mine = await ConversationStorage.open(store, "mine")
+        yours = await ConversationStorage.open(store, "yours")
+        await mine.commit([create(of_session(2), base(1))])
+
+        assert await yours.document(2) is None
+        assert (await mine.document(2) or {})["value"] == 1

@@ -1,0 +1,103 @@
+"""A reading is of one commit, whatever is committed while it loads, and comes to an end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import pytest
+from tests.support.documents import LINEAGE, REF, opened
+
+from perdure.kernel.documents.errors import StoreImporting
+from perdure.kernel.documents.importing import BeginImport
+from perdure.kernel.documents.places import Address
+from perdure.kernel.documents.read import RowScan, ScanStart, find_document
+from perdure.kernel.documents.records import StoreHead
+from perdure.kernel.documents.rows import InsertRow
+from perdure.kernel.documents.tables import Table
+from perdure.kernel.view import Reads, View
+from perdure.runtime.documents.reading import read_at_once
+from perdure.runtime.documents.store import OpenStore
+from perdure.runtime.documents.tables import prepared
+
+pytestmark = pytest.mark.stores
+
+T = TypeVar("T")
+
+LINES = Table("notes", "lines", {"id": "int", "by": "str"}, ("id",), {"by": ("by",)}).checked()
+OTHERS = Table("others", "lines", {"id": "int"}, ("id",), {}).checked()
+NEWER = Table("others", "lines", {"id": "int"}, ("id",), {}, version=2).checked()
+
+
+class Between:
+    """Loads what ``store`` has, and does something else before each load that ``when`` wants."""
+
+    def __init__(
+        self, store: OpenStore, when: Callable[[int], bool], act: Callable[[int], Awaitable[Any]]
+    ) -> None:
+        self.store = store
+        self.when = when
+        self.act = act
+        self.loads = 0
+
+    async def view(self, reads: Reads) -> View:
+        self.loads += 1
+        if self.when(self.loads):
+            await self.act(self.loads)
+        return await self.store.means.authority.view(reads)
+
+
+async def test_a_reading_of_many_loads_ends_though_a_rival_commits_between_few_of_them():
+    async with opened() as store:
+        await prepared(store, [LINES])
+        await store.commit([InsertRow(LINES, {"id": 1, "by": "ann"})])
+        between = Between(
+            store,
+            lambda loads: loads % 4 == 0,
+            lambda loads: store.commit([InsertRow(LINES, {"id": loads, "by": "eve"})]),
+        )
+        scan = RowScan(LINES, ("ann",), "by")
+
+        head, rows = await read_at_once(
+            between,
+            REF,
+            lambda view: scan.page(view, REF.partition, ScanStart("ascending", None), 100),
+            asyncio.sleep,
+        )
+
+        assert [row.value["id"] for row in rows] == [1]
+        assert (head.seq, between.loads) == (3, 7)
+
+
+async def test_a_reading_into_which_an_import_comes_is_of_no_moment():
+    async with opened() as store:
+        begin = BeginImport(REF, LINEAGE, "0" * 64).checked()
+        between = Between(
+            store, lambda loads: loads == 2, lambda _: store.means.authority.execute(begin)
+        )
+        address = Address("notes", "pages", "page")
+
+        with pytest.raises(StoreImporting):
+            await read_at_once(
+                between,
+                REF,
+                lambda view: find_document(view, REF.partition, address),
+                asyncio.sleep,
+            )
+
+
+async def test_a_migration_of_this_handle_is_in_no_readers_way(monkeypatch: pytest.MonkeyPatch):
+    async with opened() as store:
+        await prepared(store, [LINES, OTHERS])
+        look = store.look_with_head
+
+        async def migrated_behind(looked: Callable[[View], T]) -> tuple[StoreHead, T]:
+            monkeypatch.undo()
+            found = await look(looked)
+            await prepared(store, [NEWER])
+            return found
+
+        monkeypatch.setattr(store, "look_with_head", migrated_behind)
+
+        assert await store.read(lambda _: "read") == "read"
