@@ -139,7 +139,9 @@ def instances(kind: type) -> st.SearchStrategy:
         entries = st.lists(instances(PageEntry), max_size=4)
         return st.builds(Page.of, WORDS, instances(PageName), entries)
     hints = typing.get_type_hints(kind, include_extras=True)
-    filled = {each.name: values(hints[each.name]) for each in dataclasses.fields(kind) if each.init}
+    # What is not compared is the same thing spelled already: no record has another there.
+    drawn = [each.name for each in dataclasses.fields(kind) if each.init and each.compare]
+    filled = {name: values(hints[name]) for name in drawn}
     if kind is Row:
         part = (
             st.integers(-SAFE_INTEGER_MAX, SAFE_INTEGER_MAX) | st.text(max_size=20) | st.booleans()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from perdure.kernel.hints import HintsDue
 from perdure.kernel.ids import Epoch, Instant, Partition
 from perdure.kernel.landing import AUDIT, CONSUMER, is_unlanded
 from perdure.kernel.places import wake_partition
@@ -16,38 +17,25 @@ from perdure.kernel.upkeep import (
     Schedule,
     Wake,
     consumer_key,
-    hints_due,
     schedule_key,
     wake_key,
 )
-from perdure.kernel.view import Decision, Range, Reads, View
+from perdure.kernel.view import Decision, Reads, View
 from perdure.kernel.wake import UNREAD_MS, moved_hint
 
 
 @dataclass(frozen=True, slots=True)
-class Wakes:
+class Wakes(HintsDue[Wake]):
     """List the hints of one shard that are due by ``through``, earliest first."""
 
-    shard: int
-    through: Instant
-    limit: int = 500
-    beyond: str = ""
-    """Only hints behind this one."""
-
-    once: ClassVar[bool] = False
+    of: ClassVar[type[Wake]] = Wake
 
     @property
     def stream(self) -> Partition:
         return wake_partition(self.shard)
 
-    def _range(self) -> Range[Wake]:
-        return hints_due(self.stream, Wake, self.through, beyond=self.beyond, limit=self.limit)
-
-    def reads(self) -> Reads:
-        return Reads(ranges=(self._range(),))
-
     def decide(self, view: View, now: Instant) -> Decision[tuple[Wake, ...]]:
-        return Decision(tuple(view.find(self._range())))
+        return Decision(self.found(view))
 
 
 @dataclass(frozen=True, slots=True)

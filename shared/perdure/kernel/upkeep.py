@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from perdure.kernel.ids import NO_TICK, Instant, Partition, Seq, StorageId, Tick, WorldId
 from perdure.kernel.pace import MissedTicks
-from perdure.kernel.places import MINUTE_MS, WorldRef, number
+from perdure.kernel.places import WorldRef
 from perdure.kernel.record import Record
-from perdure.kernel.view import Key, R, Range
+from perdure.kernel.view import Key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +84,3 @@ def required_key(world: Partition) -> Key[Required]:
 
 def schedule_key(world: Partition) -> Key[Schedule]:
     return Key(world, "schedule", Schedule)
-
-
-def hints_due(
-    partition: Partition, of: type[R], through: Instant, *, beyond: str, limit: int
-) -> Range[R]:
-    """Name the hints of one partition that are due by ``through``, behind the hint ``beyond``."""
-    last = f"{number(through // MINUTE_MS + 1)}/"
-    return Range(partition, f"{beyond}/" if beyond else "", last, of, limit=limit)

@@ -179,17 +179,8 @@ class CopyDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeDocument:
-    """Give a living document its next content.
-
-    ``revision`` is the one that the caller has read, if the change is conditioned on that. A delta
-    is applied to what is there before it is taken, unless its owner is ``trusted`` to have done so.
-    """
-
+class _OfDocument:
     id: DocumentId
-    content: Content
-    revision: int | None = None
-    trusted: bool = False
 
     @property
     def owner(self) -> None:
@@ -201,6 +192,19 @@ class ChangeDocument:
 
     def reads(self, store: Partition) -> Reads:
         return Reads(keys=(document_key(store, self.id),))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeDocument(_OfDocument):
+    """Give a living document its next content.
+
+    ``revision`` is the one that the caller has read, if the change is conditioned on that. A delta
+    is applied to what is there before it is taken, unless its owner is ``trusted`` to have done so.
+    """
+
+    content: Content
+    revision: int | None = None
+    trusted: bool = False
 
     def apply(self, step: Step) -> None:
         document = living(step, self.id)
@@ -237,22 +241,10 @@ class ChangeDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class RetireDocument:
+class RetireDocument(_OfDocument):
     """End a document. What its history keeps of it can be read at commits before."""
 
-    id: DocumentId
     revision: int | None = None
-
-    @property
-    def owner(self) -> None:
-        return None
-
-    @property
-    def names_id(self) -> int:
-        return 0
-
-    def reads(self, store: Partition) -> Reads:
-        return Reads(keys=(document_key(store, self.id),))
 
     def apply(self, step: Step) -> None:
         document = living(step, self.id)

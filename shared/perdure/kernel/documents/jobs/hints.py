@@ -17,37 +17,25 @@ from perdure.kernel.documents.jobs.records import (
 from perdure.kernel.documents.places import job_wake_partition
 from perdure.kernel.documents.records import store_head_key
 from perdure.kernel.documents.writes import lives_before
+from perdure.kernel.hints import HintsDue
 from perdure.kernel.ids import Instant, Partition
-from perdure.kernel.upkeep import hints_due
-from perdure.kernel.view import Decision, Range, Reads, Removed, View
+from perdure.kernel.view import Decision, Reads, Removed, View
 
 JobRest = Literal["due", "held", "waits", "rests"]
 
 
 @dataclass(frozen=True, slots=True)
-class JobWakes:
+class JobWakes(HintsDue[JobWake]):
     """List the hints of one shard that are due by ``through``, earliest first."""
 
-    shard: int
-    through: Instant
-    limit: int = 500
-    beyond: str = ""
-    """Only hints behind this one."""
-
-    once: ClassVar[bool] = False
+    of: ClassVar[type[JobWake]] = JobWake
 
     @property
     def stream(self) -> Partition:
         return job_wake_partition(self.shard)
 
-    def _range(self) -> Range[JobWake]:
-        return hints_due(self.stream, JobWake, self.through, beyond=self.beyond, limit=self.limit)
-
-    def reads(self) -> Reads:
-        return Reads(ranges=(self._range(),))
-
     def decide(self, view: View, now: Instant) -> Decision[tuple[JobWake, ...]]:
-        return Decision(tuple(view.find(self._range())))
+        return Decision(self.found(view))
 
 
 @dataclass(frozen=True, slots=True)
