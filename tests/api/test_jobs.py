@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.api.job_rig import boats_on
 
+from perdure.api.decoding import cursor
 from perdure.kernel import limits
 from perdure.kernel.documents.jobs.take import TakeJob
 from perdure.kernel.errors import OutcomeUnknown
@@ -14,6 +15,7 @@ pytestmark = pytest.mark.stores
 
 BOATS = "/v1/stores/boats/jobs"
 SYSTEM = "/v1/stores/perdure.system/jobs"
+LONG = "chores\n" + "9" * 5_000
 ROW = {"name": "row", "args": {"strokes": 2}, "job_id": "j-1"}
 
 
@@ -176,6 +178,8 @@ def test_jobs_are_listed_a_page_at_a_time(boats):
         (BOATS, "limit=101", 400, "out_of_range"),
         (BOATS, "name=fly", 404, "unknown_job"),
         (BOATS, "next=bm90aGluZw", 400, "invalid_value"),
+        (BOATS, f"next={cursor('jobs boats None None None', 'x')}", 400, "invalid_cursor"),
+        (BOATS, f"next={cursor('jobs boats None None None', LONG)}", 400, "invalid_cursor"),
         (BOATS, "colour=red", 400, "unknown_field"),
     ],
 )
@@ -245,7 +249,7 @@ def test_blocked_job_goes_on_once_somebody_says_so(boats):
     assert (stuck["phase"], stuck["blocked"]) == ("blocked", "version")
     assert (retried.status, retried.body["phase"], retried.body["blocked"]) == (
         202,
-        "stopped",
+        "pending",
         None,
     )
     assert (again.status, again.body["code"]) == (409, "conflict")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from perdure.authority.engine import Authority
 from perdure.kernel.ids import StorageId
 from perdure.runtime.dispatch import Due, Found, look
 from perdure.runtime.documents.jobs import dispatch as jobs
+from perdure.runtime.documents.reading import AtOnce
 from perdure.runtime.session import dispatch as sessions
 
 
@@ -74,7 +76,7 @@ class Dispatching:
         """Find the jobs that are due, for at most ``ms``, and tell of them as they are found."""
         until = system.now() + ms
         return await jobs.look(
-            self.authority,
+            AtOnce(self.authority, asyncio.sleep),
             self.storage,
             now=system.now,
             go_on=lambda: system.now() < until,

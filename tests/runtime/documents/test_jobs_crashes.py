@@ -21,7 +21,7 @@ from tests.support.running_jobs import (
 
 from perdure.authority.engine import Patience
 from perdure.authority.memory import MemoryStore
-from perdure.kernel.documents.errors import JobInterrupted, UnknownJob
+from perdure.kernel.documents.errors import JobInterrupted
 from perdure.kernel.documents.jobs.value import VALUE_BYTES_MAX, Done, Threw
 from perdure.kernel.errors import Conflict, StoreUnavailable
 from perdure.kernel.ids import Instant
@@ -130,9 +130,9 @@ async def test_a_job_of_other_code_is_blocked_until_somebody_retries_it():
     early = await one.outcome()
     told = await one.jobs.retry(STORE, NAME, "j")
 
-    assert (blocked, early, told.phase) == (["blocked", "blocked"], None, "stopped")
+    assert (blocked, early, told.phase) == (["blocked", "blocked"], None, "pending")
     assert (await one.run()).state == "ended"
-    with pytest.raises(UnknownJob):
+    with pytest.raises(Conflict):
         await one.jobs.retry(STORE, NAME, "j")
 
 

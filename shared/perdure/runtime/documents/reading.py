@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from perdure.kernel.documents.commit import check_whole, no_store
@@ -13,9 +14,12 @@ from perdure.kernel.ids import Seq
 from perdure.kernel.view import Missing, Reads, Request, View
 from perdure.runtime.ports import Executes
 from perdure.runtime.session.ports import Pause
+from perdure.runtime.steady import steadily
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
+
+ASKED_TRIES = 6
+"""Times that a request which meets a half-visible commit is asked."""
 
 READ_TRIES = 16
 """Times a reading that a commit came into is taken again."""
@@ -33,13 +37,6 @@ class Views(Protocol):
 
 class ReadsAndExecutes(Views, Executes, Protocol):
     """Executes requests and loads records."""
-
-
-class OnStore(Request[T_co], Protocol[T_co]):
-    """A request to one document store."""
-
-    @property
-    def ref(self) -> DocumentStoreRef: ...
 
 
 async def whole_head(views: Views, ref: DocumentStoreRef) -> StoreHead:
@@ -98,31 +95,44 @@ async def read_at_once(
 
 
 async def executed_at_once(
-    authority: ReadsAndExecutes, request: OnStore[T], last: Seq, pause: Pause
+    authority: ReadsAndExecutes, request: Request[T], last: Seq | None, pause: Pause
 ) -> T:
-    """Execute a request to a document store whose refusal shall be of one moment.
+    """Execute a request that the head of a document store orders; its refusal is of one moment.
 
     A refusal commits nothing that would prove what it was decided on. So it is raised only if the
-    store's last commit is still ``last``, or what it was when the request was asked again.
+    store's last commit is still ``last``, if that is known, or what it was when the request was
+    asked again.
     Raises: what the request raises, Contended.
     """
     for tries in range(READ_TRIES):
-        if tries:
+        if tries > 1:  # the first time there was nobody to wait for, as far as anybody knows
             await pause(0.002 * tries)
         try:
-            return await authority.execute(request)
+            return await steadily(authority, request, tries=ASKED_TRIES, pause=pause)
         except Invalid:
             raise
         except Refused:
-            head_key = store_head_key(request.ref.partition)
+            head_key = store_head_key(request.stream)
             head = (await authority.view(Reads(peeks=(head_key,)))).peek(head_key)
             if head is None or head.seq == last:
                 raise
             last = head.seq
     raise Contended(
-        expected=f"a moment without a commit to document store {request.ref.store!r}",
+        expected=f"a moment without a commit to {request.stream}",
         found=f"commits during {READ_TRIES} decisions",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """An authority of which every refusal is of one moment, also of who has seen no commit."""
+
+    authority: ReadsAndExecutes
+    pause: Pause
+
+    async def execute(self, request: Request[T]) -> T:
+        """Execute a request that the head of a document store orders. Raises what it raises."""
+        return await executed_at_once(self.authority, request, None, self.pause)
 
 
 async def _looked(views: Views, view: View, look: Callable[[View], T]) -> T:

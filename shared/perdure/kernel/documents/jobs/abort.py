@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from perdure.kernel.documents.jobs.describe import JobInfo, info
+from perdure.kernel.documents.jobs.describe import ENDED, JobInfo, info
 from perdure.kernel.documents.jobs.records import check_text
 from perdure.kernel.documents.jobs.step import JobRequest, JobStep, unknown_job
-from perdure.kernel.documents.jobs.value import Aborted, Failed
+from perdure.kernel.documents.jobs.value import Aborted, Failed, JobRecord, Phase
 from perdure.kernel.documents.writes import lives_before
 from perdure.kernel.errors import Conflict
 from perdure.kernel.ids import Instant
@@ -61,24 +61,29 @@ class RetryJob(JobRequest):
     """Let a blocked job go on: where it was, with no failure of its finish counted.
 
     Code that does not fit it will block it again. Raises: NotFound, UnknownJob; Conflict for a job
-    that is not blocked.
+    that is not blocked, or has ended.
     """
+
+    def reads(self) -> Reads:
+        end = lives_before(self.stream, self.job.end)
+        return Reads.union(JobRequest.reads(self), Reads(ranges=(end,)))
 
     def decide(self, view: View, now: Instant) -> Decision[JobInfo]:
         step = JobStep(self, view, now)
         found = step.found()
-        if found is None:
+        if found is None and step.ended() is None:
             raise unknown_job(self.ref, self.job)
-        record = found.record
-        if record.phase != "blocked":
-            raise Conflict(
-                expected=f"job {self.job} to be blocked", found=f"one that is {record.phase}"
-            )
-        retried = replace(
-            record,
-            phase="stopped" if record.outcome is None else "finishing",
-            blocked=None,
-            finish_failures=0,
-            due_at=now,
-        )
+        if found is None or found.record.phase != "blocked":
+            is_so = ENDED if found is None else found.record.phase
+            raise Conflict(expected=f"job {self.job} to be blocked", found=f"one that is {is_so}")
+        record = replace(found.record, phase=_before(found.record), blocked=None, finish_failures=0)
+        soon = max(record.due_at, now) if record.phase == "pending" else now
+        retried = replace(record, due_at=soon)
         return step.decision(info(self.job, step.write(found, retried)))
+
+
+def _before(blocked: JobRecord) -> Phase:
+    """Return the phase that a blocked job goes on in: one that nobody had in hand is to begin."""
+    if blocked.outcome is not None:
+        return "finishing"
+    return "stopped" if blocked.claim.epoch else "pending"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -29,6 +30,8 @@ from perdure.runtime.steady import steadily
 SYSTEM: Final = DocumentStoreId(f"{SYSTEM_PREFIX}system")
 """The document store of Perdure's own jobs, made when the first of them is started."""
 
+_PLACE: Final = re.compile(r"([^\n]*)\n(\d{0,16})", re.ASCII)
+
 
 @dataclass(frozen=True, slots=True)
 class JobsFrom:
@@ -44,10 +47,10 @@ class JobsFrom:
     @classmethod
     def read(cls, text: str) -> JobsFrom:
         """Read what :attr:`spelled` spells. Raises InvalidCursor."""
-        owner, _, behind = text.partition("\n")
-        if behind and not (behind.isascii() and behind.isdecimal()):
+        place = _PLACE.fullmatch(text)
+        if place is None:
             raise InvalidCursor(expected="where a page of jobs ended", found=shown(text))
-        return cls(owner, int(behind) if behind else None)
+        return cls(place[1], int(place[2]) if place[2] else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from perdure.kernel.documents.jobs.hints import JobWakes, RestJob
 from perdure.kernel.documents.jobs.records import JobAddress, JobWake, hint_of
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.ids import Instant, StorageId, short_hash
+from perdure.runtime.documents.reading import AtOnce
 from perdure.runtime.hints import Looked, Looking
-from perdure.runtime.ports import Executes
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ async def nobody(_: Sequence[DueJob]) -> None:
 
 
 async def look(
-    authority: Executes,
+    authority: AtOnce,
     storage: StorageId,
     *,
     now: Callable[[], Instant],
@@ -74,10 +74,10 @@ async def look(
         name=lambda hint: JobName(hint.ref, hint.address),
         look=partial(_due, authority),
     )
-    return await looking.through(authority, now, go_on, tell)
+    return await looking.through(authority.authority, now, go_on, tell)
 
 
-async def _due(authority: Executes, hint: JobWake) -> DueJob | None:
+async def _due(authority: AtOnce, hint: JobWake) -> DueJob | None:
     # One that is held is left to its holder: its hint lies where the claim ends.
     if await authority.execute(RestJob(hint.ref, hint.address, hint.sort)) != "due":
         return None

@@ -15,7 +15,7 @@ from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.errors import StaleWriter, Unavailable
 from perdure.kernel.ids import Instant, Token
 from perdure.kernel.view import Request
-from perdure.runtime.ports import Executes
+from perdure.runtime.documents.reading import AtOnce, ReadsAndExecutes
 from perdure.runtime.session.ports import Pause
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class Means(Protocol):
     """What working on the jobs of a store needs of its means."""
 
     @property
-    def authority(self) -> Executes: ...
+    def authority(self) -> ReadsAndExecutes: ...
     @property
     def now(self) -> Callable[[], Instant]: ...
     @property
@@ -86,6 +86,11 @@ class JobCrew:
 
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the process is to stop: each run is stopped in order."""
+
+    @property
+    def at_once(self) -> AtOnce:
+        """The authority: what another process writes of a job meanwhile is no fault of the job."""
+        return AtOnce(self.means.authority, self.means.pause)
 
     def begun(
         self,
@@ -149,10 +154,10 @@ class Hand:
         request = ask(self.crew.means.new_token())
         for tries in range(1, TRIES):
             try:
-                return await self.crew.means.authority.execute(request)
+                return await self.crew.at_once.execute(request)
             except Unavailable:
                 await self.crew.means.pause(0.1 * tries)
-        return await self.crew.means.authority.execute(request)
+        return await self.crew.at_once.execute(request)
 
     async def look(self) -> JobInfo | None:
         """Keep the claim alive, and tell what others want of the job.
@@ -170,9 +175,9 @@ class Hand:
                     grip=self.grip,
                     lease_ms=self.crew.lease_ms,
                 )
-                record = await self.crew.means.authority.execute(renew)
+                record = await self.crew.at_once.execute(renew)
                 self._until = record.claim.until
-            info = await self.crew.means.authority.execute(DescribeJob(self.ref, self.job))
+            info = await self.crew.at_once.execute(DescribeJob(self.ref, self.job))
         except Unavailable:
             if self._until - self.crew.means.now() < self.crew.lease_ms // 4:
                 raise

@@ -12,6 +12,7 @@ from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import DocumentId
 from perdure.kernel.view import Reads
+from perdure.runtime.documents.reading import AtOnce
 from perdure.runtime.documents.store import StoreMeans
 from perdure.runtime.steady import steadily
 
@@ -45,11 +46,11 @@ async def hint_jobs(
     ``imports`` does so in a store whose import has not ended.
     Raises: NotFound, FollowsSource, StoreDiverged, StoreImporting.
     """
-    hinted = 0
+    hinted, at_once = 0, AtOnce(means.authority, means.pause)
     for job in jobs:
         request = HintJob(ref, job, imports)
         try:
-            hinted += await steadily(means.authority, request, tries=HINT_TRIES, pause=means.pause)
+            hinted += await steadily(at_once, request, tries=HINT_TRIES, pause=means.pause)
         except Corrupt:
             continue  # a document of somebody else's, which only lies where jobs do
     return hinted

@@ -171,7 +171,7 @@ class Jobs:
         """Find the jobs that are due, as :func:`dispatch.look` does."""
         means = self.crew.means
         return await dispatch.look(
-            means.authority, self.storage, now=means.now, go_on=go_on, tell=tell
+            self.crew.at_once, self.storage, now=means.now, go_on=go_on, tell=tell
         )
 
     async def run_due(self, *, deadline: Instant) -> tuple[Ran, ...]:
@@ -197,4 +197,4 @@ class Jobs:
 
     async def _steady(self, request: Request[T]) -> T:
         means = self.crew.means
-        return await steadily(means.authority, request, tries=READ_TRIES, pause=means.pause)
+        return await steadily(self.crew.at_once, request, tries=READ_TRIES, pause=means.pause)

@@ -62,7 +62,7 @@ async def run_job(
     until = Instant(deadline - RESERVE_MS)
     if crew.means.now() >= until - crew.close_timeout_ms or crew.closing.is_set():
         return JobDriven("out_of_time")
-    taken = await crew.means.authority.execute(_take(crew, ref, job, declaration))
+    taken = await crew.at_once.execute(_take(crew, ref, job, declaration))
     if isinstance(taken, NotTaken):
         return _untaken(taken)
     if taken.interrupted:
