@@ -1,8 +1,8 @@
 """The real clock and the real sources of tokens and chance; nothing else may touch them."""
 
 import random
+import secrets
 import time
-import uuid
 
 from perdure.kernel.ids import Instant, Token
 
@@ -19,7 +19,7 @@ def seconds() -> float:
 
 def new_token() -> Token:
     """Draw a token that nobody drew before."""
-    return Token(uuid.uuid4().hex)
+    return Token(secrets.token_hex(16))
 
 
 def chance() -> float:

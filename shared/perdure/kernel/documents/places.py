@@ -17,6 +17,7 @@ from perdure.kernel.ids import (
     StorageId,
     short_hash,
 )
+from perdure.kernel.kept import kept
 from perdure.kernel.places import WAKE_SHARDS, after, catalog_partition, number
 from perdure.kernel.shown import shown
 
@@ -35,14 +36,14 @@ Part = int | str | bool
 """One value of a row's key, or of an index."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DocumentStoreRef:
     """Which document store: its storage and its id."""
 
     storage: StorageId
     store: DocumentStoreId
 
-    @property
+    @kept
     def partition(self) -> Partition:
         return Partition(f"d/{short_hash(self.storage)}/{short_hash(self.store)}")
 

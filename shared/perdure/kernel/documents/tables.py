@@ -134,9 +134,13 @@ class Table:
         Columns of no key may be None. Raises InvalidValue kinds, TooLarge.
         """
         self.spelled_row(row)
+        places.spelled_key(self.key_of(row))
 
     def spelled_row(self, row: Mapping[str, Any]) -> bytes:
-        """Check a row as :meth:`check_row` does, and spell it: that is what its JSON is checked by."""
+        """Check a row but for the length of its key, which its place tells, and spell it.
+
+        Its JSON is checked by that. Raises as :meth:`check_row`.
+        """
         for name, value in row.items():
             kind = self.columns.get(name)
             if kind is None:
@@ -146,7 +150,6 @@ class Table:
         for name in self.columns:
             if name not in row:
                 raise self._missing(name)
-        places.spelled_key(self.key_of(row))
         try:
             spelled = canonical(row)
         except (ValueError, TypeError, RecursionError):
