@@ -112,7 +112,7 @@ def test_the_probe_sees_what_an_import_draws():
         "one, other = loaded(), loaded()\nfrom perdure.authority import system\nsystem.new_token()",
     )
 
-    assert any(f"uuid4 by {ROOT / source}" in each for each in probed("api", drawing)["asked"])
+    assert any(f"token_hex by {ROOT / source}" in each for each in probed("api", drawing)["asked"])
 
 
 async def holder(sandbox):
