@@ -24,6 +24,8 @@ from perdure.lake.catalog import open_local
 from perdure.lake.iceberg import Lake
 from perdure.lake.objects import LocalObjects, not_found
 from perdure.runtime.archive import ArchivedStore
+from perdure.runtime.documents.store import StoreMeans
+from perdure.runtime.documents.stores import DocumentStores
 from perdure.runtime.land import Landing
 from perdure.runtime.read import Reader
 from perdure.runtime.storage import Storage
@@ -183,6 +185,9 @@ async def alive(
             landing=Landing(authority, objects, lake, ground.storage),
             now=now,
             new_token=new_token,
+            document_stores=DocumentStores(
+                StoreMeans(authority, now, new_token, no_pause), ground.storage, app.name
+            ),
         )
     finally:
         # Whoever is dead waits for nothing: what runs ends with its loop.

@@ -35,6 +35,8 @@ from perdure.lake.catalog import open_local
 from perdure.lake.iceberg import Lake
 from perdure.lake.objects import LocalObjects
 from perdure.runtime.close import destroy
+from perdure.runtime.documents.store import StoreMeans
+from perdure.runtime.documents.stores import DocumentStores
 from perdure.runtime.land import Landing
 from perdure.runtime.read import Reader
 from perdure.runtime.report import TickReport
@@ -86,6 +88,9 @@ async def _on_a_table(root: Path, address: str, account: str) -> AsyncIterator[S
             landing=Landing(authority, objects, lake, name),
             now=system.now,
             new_token=system.new_token,
+            document_stores=DocumentStores(
+                StoreMeans(authority, system.now, system.new_token, asyncio.sleep), name, app.name
+            ),
         )
     finally:
         catalog.close()

@@ -171,8 +171,9 @@ class Authority:
             group = outcome.members
             ready = self._ready(outcome) if outcome.view.written else None
         except Exception as error:  # noqa: BLE001  # handed to the one caller it belongs to
-            # What is refused may be what one of them asks for; no answer is none for everybody.
-            if isinstance(error, Unavailable) and not isinstance(error, StoreRefused):
+            # What is refused may be what one of them asks for, and what was seen in part may be a
+            # guess of long ago; no answer is none for everybody.
+            if isinstance(error, Unavailable) and not isinstance(error, StoreRefused | Contended):
                 _fail(group, error)
             elif recent is not None:
                 line.put_back(_freshly(group))
@@ -182,10 +183,12 @@ class Authority:
                 await self._split(line, group)
             return
         try:
-            if ready is not None:
-                await self._commit(line, outcome, *ready)
-            elif outcome.view.is_guess:
+            if outcome.view.is_guess and (ready is None or ready[1].unplaced):
+                # An answer needs a proof; so do bodies that would lie there for nothing if a rival
+                # was first, or if what was taken for absent is there.
                 line.put_back(_freshly(group))
+            elif ready is not None:
+                await self._commit(line, outcome, *ready)
             elif unproven := _unproven(group, outcome.view):
                 line.put_back(unproven)
             else:

@@ -57,7 +57,7 @@ class Asked:
             return
         if isinstance(error, asyncio.CancelledError):
             self.answer.cancel()
-        elif self.unsure and (isinstance(error, NO_VERDICT) or not isinstance(error, PerdureError)):
+        elif self.unsure and _is_no_verdict(error):
             then = error.code if isinstance(error, PerdureError) else type(error).__name__
             unknown = OutcomeUnknown(
                 expected="an answer to a commit", found=f"none, then {then}: {error}"
@@ -66,6 +66,10 @@ class Asked:
             self.answer.set_exception(unknown)
         else:
             self.answer.set_exception(error)
+
+
+def _is_no_verdict(error: BaseException) -> bool:
+    return isinstance(error, NO_VERDICT) or not isinstance(error, PerdureError | Overtaken)
 
 
 def asked(request: Request[Any]) -> Asked:

@@ -10,7 +10,7 @@ from tests.support.documents import REF, means
 
 from perdure.authority.memory import MemoryStore
 from perdure.authority.sqlite import SqliteStore
-from perdure.kernel.errors import OutcomeUnknown, StoreUnavailable, Unavailable
+from perdure.kernel.errors import OutcomeUnknown, OutOfRange, StoreUnavailable, Unavailable
 from perdure.runtime.documents.stores import DocumentStores
 
 pytestmark = pytest.mark.stores
@@ -137,3 +137,54 @@ async def test_unknown_outcome_comes_with_the_id_to_ask_again_with():
     done = await calm.commit("notes", [{**CREATE, "value": 1}], commit_id=drawn)
     again = await calm.commit("notes", [{**CREATE, "value": 1}], commit_id=drawn)
     assert (done.seq, done.replayed, again.seq, again.replayed) == (1, False, 1, True)
+
+
+class Overtaken:
+    """A store on which a rival moves a note away, and makes another, while a commit loads."""
+
+    def __init__(self, store, rival):
+        self._store = store
+        self._rival = rival
+        self.loads = None
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    async def load(self, reads):
+        if self.loads is not None:
+            self.loads += 1
+            if self.loads == 3:  # the life at the address is read, its document is not
+                self.loads = None
+                await self._rival()
+        return await self._store.load(reads)
+
+
+async def test_a_commit_that_a_rival_comes_into_is_not_refused_for_what_never_was():
+    records = MemoryStore()
+    rival = DocumentStores(means(records.reopened(), prefix="rival"), REF.storage)
+    await rival.create("notes")
+    first = {**CREATE, "history": "none", "value": 1}
+    done = await rival.commit("notes", [first])
+    (id,) = done.ids
+
+    async def moved():
+        await rival.commit("notes", [{"write": "document.retire", "id": id}])
+
+    overtaken = Overtaken(records.reopened(), moved)
+    stores = DocumentStores(means(overtaken), REF.storage)
+    overtaken.loads = 0
+
+    reply = await stores.commit("notes", [{**first, "value": 2}])
+
+    assert overtaken.loads is None
+    assert (await stores.document("notes", reply.ids[0])).value == 2
+
+
+@pytest.mark.parametrize("at", [-1, 2, True, 1.5, "1"])
+async def test_a_commit_that_is_none_is_out_of_range(at):
+    stores = DocumentStores(means(), REF.storage)
+    await stores.create("notes")
+    done = await stores.commit("notes", [{**CREATE, "history": "rewindable", "value": 1}])
+
+    with pytest.raises(OutOfRange):
+        await stores.document("notes", done.ids[0], at=at)

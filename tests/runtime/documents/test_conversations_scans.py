@@ -20,6 +20,7 @@ from tests.support.conversing import (
 from tests.support.documents import opened
 
 from perdure.authority.memory import MemoryStore
+from perdure.kernel.documents.errors import CopyRefused, UnknownDocument
 from perdure.kernel.documents.places import SAFE_INTEGER_MAX
 from perdure.kernel.errors import InvalidValue
 from perdure.runtime.documents.conversations import ConversationStorage
@@ -106,5 +107,31 @@ async def test_documents_of_others_are_not_there_for_an_owner() -> None:
         yours = await ConversationStorage.open(store, "yours")
         await mine.commit([create(of_session(2), base(1))])
 
+        for write, refusal in (
+            (change(2, base(2)), UnknownDocument),
+            (retire(2), UnknownDocument),
+            (copy(of_session(3), 2), CopyRefused),
+        ):
+            with pytest.raises(refusal):
+                await yours.commit([write])
         assert await yours.document(2) is None
         assert (await mine.document(2) or {})["value"] == 1
+
+
+async def test_the_newest_entries_are_found_without_a_look_at_every_ancestor() -> None:
+    records = MemoryStore()
+    async with opened(records) as store:
+        storage = await ConversationStorage.open(store, "pi")
+        await storage.commit([conversation(1), entry(2)])
+        for each in range(3, 63, 2):
+            parent = {"conversationId": each - 2 if each > 3 else 1, "at": each - 1}
+            await storage.commit([conversation(each, parent=parent), entry(each + 1, each)])
+        loads = records.loads
+
+        newest = await storage.scan_entries({"conversationId": 61}, 2)
+        few = records.loads - loads
+        oldest = await storage.scan_entries({"conversationId": 61, "order": "ascending"}, 2)
+
+        assert [each["id"] for each in newest["items"]] == [62, 60]
+        assert [each["id"] for each in oldest["items"]] == [2, 4]
+        assert few < 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.support import stores
 from tests.support.documents import opened
 from tests.support.store_lines import (
     LINES,
+    OTHERS,
     attempts,
     bodies,
     head_of,
@@ -107,6 +109,23 @@ async def test_an_adoption_that_raises_fails_the_store_whose_commit_stands():
         assert store.seq == 2
 
 
+async def test_what_waits_in_line_behind_a_commit_that_fails_the_store_is_not_done():
+    def adopt(_: Committed) -> None:
+        raise LookupError("not now")
+
+    async with opened() as store:
+        await prepared(store, [LINES])
+        failing = asyncio.create_task(store.commit([line(1)], adopt=adopt))
+        await asyncio.sleep(0)
+        waiting = [store.hold("notes", 1_000), store.declared([OTHERS])]
+
+        errors = await asyncio.gather(failing, *waiting, return_exceptions=True)
+
+        assert [type(each) for each in errors] == [StoreFailed] * 3
+        head = await head_of(store)
+        assert (head.seq, head.held) == (2, ())
+
+
 async def test_a_refusal_leaves_the_store_as_it_was_and_its_queue_goes_on():
     adopted: list[Committed] = []
     records = MemoryStore()
@@ -137,6 +156,20 @@ async def test_a_close_waits_for_what_was_asked_just_before_it():
         await asyncio.gather(commit, closed())
 
     assert told == ["adopted", "closed"]
+
+
+async def test_a_refusal_leaves_no_chunks_of_what_was_too_large_for_its_record():
+    records = MemoryStore()
+    async with opened(records) as store:
+        await prepared(store, [LINES])
+        await store.commit([line(each) for each in range(20)])
+        before = bodies(records)
+
+        large = "".join(hashlib.sha256(b"%d" % each).hexdigest() for each in range(3_000))
+        with pytest.raises(RowExists):
+            await store.commit([InsertRow(LINES, {"id": 1, "by": large})])
+
+        assert bodies(records) == before
 
 
 @dataclass(frozen=True)

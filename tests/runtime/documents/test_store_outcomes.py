@@ -27,8 +27,11 @@ from perdure.authority.dynamodb_wire import table_definition
 from perdure.authority.memory import Fault, FaultPlan, MemoryStore
 from perdure.authority.store import RevisionConflict
 from perdure.kernel.commit import Commit
+from perdure.kernel.documents.content import base
 from perdure.kernel.documents.errors import StoreFailed
+from perdure.kernel.documents.writes import CreateDocument, RetireDocument
 from perdure.kernel.errors import OutcomeUnknown, StoreUnavailable
+from perdure.kernel.ids import DocumentId
 from perdure.kernel.view import Reads, View
 from perdure.runtime.documents.store import OpenStore
 from perdure.runtime.documents.tables import prepared
@@ -299,3 +302,16 @@ async def test_a_commit_that_is_lost_while_a_rival_takes_its_ids_is_made_with_ot
             found = await store.find(untitled("mine").address)
             assert found is not None
             assert (found.id,) == reply.ids
+
+
+async def test_an_address_that_a_rival_took_and_freed_since_this_handles_commit_is_free():
+    records = MemoryStore()
+    async with handle(records.reopened(), "a") as store, handle(records, "b") as rival:
+        await store.commit([line(1)])
+        address = untitled("one").address
+        (id,) = (await rival.commit([CreateDocument(address, "latest", base(1, {}))])).ids
+        await rival.commit([RetireDocument(DocumentId(id))])
+
+        reply = await store.commit([untitled("one")])
+
+        assert (reply.seq, reply.ids) == (5, (id + 1,))

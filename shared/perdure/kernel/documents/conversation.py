@@ -310,12 +310,13 @@ def _document(tables: ConversationTables, write: Mapping[str, Any]) -> StagedWri
                 None if at == "current" else Seq(at),
                 DocumentId(record["id"]),
                 meta_of(record),
+                owner,
             ).checked()
         case "document.change":
             content = content_of(write["content"])
-            return ChangeDocument(DocumentId(write["id"]), content, trusted=True)
+            return ChangeDocument(DocumentId(write["id"]), content, trusted=True, of=owner)
         case "document.retire":
-            return RetireDocument(DocumentId(write["id"]))
+            return RetireDocument(DocumentId(write["id"]), of=owner)
         case _:
             raise InvalidValue(expected="a storage write", found=shown(write["type"]))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from perdure.kernel.documents.conversation import ConversationTables, encoded
@@ -99,13 +100,15 @@ class Conversations:
             upper = min(upper, start.after - 1)
         if start.after is not None and start.order == "ascending":
             least = start.after + 1 if least is None else max(least, start.after + 1)
-        segments = []
-        for segment in self.ancestry(query["conversationId"], upper):
-            segments.append(segment)
-            if least is not None and segment.most < least:
-                break
+        segments: Iterable[Segment] = self.ancestry(query["conversationId"], upper)
+        if least is not None:
+            lower = least
+            segments = takewhile(lambda segment: segment.most >= lower, segments)
+        if start.order == "ascending":
+            segments = reversed(list(segments))
         found: list[dict[str, Any]] = []
-        for segment in segments if start.order == "descending" else reversed(segments):
+        # Newest first, ancestors are looked at as far as the page goes back.
+        for segment in segments:
             scan = RowScan(self.tables.entries, (segment.conversation,))
             rows = scan.page(
                 self.view,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, get_args
@@ -183,7 +183,9 @@ class Table:
         fits = isinstance(value, _KINDS[kind]) and (kind == "bool" or not isinstance(value, bool))
         if fits and kind == "int":
             fits = -places.SAFE_INTEGER_MAX <= value <= places.SAFE_INTEGER_MAX
-        if not fits or (kind == "float" and not math.isfinite(value)):
+        if fits and kind == "float":  # no other float is within these, and no greater int is one
+            fits = -sys.float_info.max <= value <= sys.float_info.max
+        if not fits:
             raise WrongType(expected=f"{kind} as {name} of {self.full_name}", found=shown(value))
 
     def _check_json(self, name: str, value: Any) -> None:

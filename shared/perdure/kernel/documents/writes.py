@@ -125,6 +125,8 @@ class CopyDocument:
     at: Seq | None = None
     id: DocumentId | None = None
     meta: Any = None
+    of: str | None = None
+    """Whose document the source must be; None for anybody's."""
 
     def checked(self) -> CopyDocument:
         """Return self if a store can keep it. Raises InvalidValue, TooLarge."""
@@ -155,7 +157,8 @@ class CopyDocument:
                 found=f"Fork source document {self.source} is changed in the copy batch",
             )
         is_future = self.at is not None and self.at >= step.seq
-        if source is None or is_future or not source.is_alive(self.at):
+        is_theirs = source is not None and self.of not in (None, source.owner)
+        if source is None or is_theirs or is_future or not source.is_alive(self.at):
             raise CopyRefused(
                 expected=f"document {self.source} to be read",
                 found=f"Fork source document {self.source} cannot be read",
@@ -205,9 +208,11 @@ class ChangeDocument(_OfDocument):
     content: Content
     revision: int | None = None
     trusted: bool = False
+    of: str | None = None
+    """Whose document it must be; None for anybody's."""
 
     def apply(self, step: Step) -> None:
-        document = living(step, self.id)
+        document = living(step, self.id, self.of)
         check_revision(step, document, self.revision)
         if document.last == step.seq:
             raise twice(self.id)
@@ -245,9 +250,11 @@ class RetireDocument(_OfDocument):
     """End a document. What its history keeps of it can be read at commits before."""
 
     revision: int | None = None
+    of: str | None = None
+    """Whose document it must be; None for anybody's."""
 
     def apply(self, step: Step) -> None:
-        document = living(step, self.id)
+        document = living(step, self.id, self.of)
         check_revision(step, document, self.revision)
         life = Life(
             partition=step.store,
@@ -274,10 +281,13 @@ class RetireDocument(_OfDocument):
 DocumentWrite = CreateDocument | CopyDocument | ChangeDocument | RetireDocument
 
 
-def living(step: Step, id: DocumentId) -> Document:
-    """Return a document that lives. Raises UnknownDocument, DocumentRetired."""
+def living(step: Step, id: DocumentId, of: str | None) -> Document:
+    """Return a document that lives, of one owner's if that is named.
+
+    Raises: UnknownDocument, DocumentRetired.
+    """
     document = step.read(document_key(step.store, id))
-    if document is None:
+    if document is None or of not in (None, document.owner):
         raise UnknownDocument(expected="a document that exists", found=f"Unknown document: {id}")
     if document.retired_at is not None:
         raise DocumentRetired(expected="a living document", found=f"Document {id} is retired")

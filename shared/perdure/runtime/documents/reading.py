@@ -14,8 +14,12 @@ from perdure.kernel.ids import Seq
 from perdure.kernel.view import Missing, Reads, Request, View
 from perdure.runtime.ports import Executes
 from perdure.runtime.session.ports import Pause
+from perdure.runtime.steady import steadily
 
 T = TypeVar("T")
+
+ASKED_TRIES = 6
+"""Times that a request which meets a half-visible commit is asked."""
 
 READ_TRIES = 16
 """Times a reading that a commit came into is taken again."""
@@ -96,14 +100,15 @@ async def executed_at_once(
     """Execute a request that the head of a document store orders; its refusal is of one moment.
 
     A refusal commits nothing that would prove what it was decided on. So it is raised only if the
-    store's last commit is still ``last``, or what it was when the request was asked again.
+    store's last commit is still ``last``, if that is known, or what it was when the request was
+    asked again.
     Raises: what the request raises, Contended.
     """
     for tries in range(READ_TRIES):
         if tries > 1:  # the first time there was nobody to wait for, as far as anybody knows
             await pause(0.002 * tries)
         try:
-            return await authority.execute(request)
+            return await steadily(authority, request, tries=ASKED_TRIES, pause=pause)
         except Invalid:
             raise
         except Refused:

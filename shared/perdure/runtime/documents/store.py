@@ -327,8 +327,7 @@ class OpenStore:
 
     async def ordered(self, request: Request[T]) -> T:
         """Execute a request in the line of commits. Raises what it raises."""
-        self._check_open()
-        async with self._queue:
+        async with self.in_line():
             return await self.means.authority.execute(request)
 
     @asynccontextmanager

@@ -61,7 +61,7 @@ from perdure.kernel.places import after
 from perdure.kernel.shown import shown
 from perdure.kernel.view import Range, Request, View
 from perdure.runtime.documents.log import read_log
-from perdure.runtime.documents.reading import read_at_once
+from perdure.runtime.documents.reading import ASKED_TRIES, executed_at_once, read_at_once
 from perdure.runtime.documents.store import OpenStore, StoreMeans
 from perdure.runtime.session.sessions import lineage_of
 from perdure.runtime.steady import steadily
@@ -73,9 +73,6 @@ LIST_MAX: Final = 1_000
 
 LOG_PAGE_BYTES: Final = 4_400_000
 """Bytes at which a page of the log ends: in base64 they fit a reply of 6 MB."""
-
-ASKED_TRIES: Final = 6
-"""Times that a request which meets a half-visible commit is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +164,8 @@ class DocumentStores:
         wanted: tuple[WireWrite, ...] = parsed_writes(writes)
         request = CommitOnce(self._others(store), wanted, chosen, self.means.new_token(), by)
         try:
-            return await self._steady(request.checked())
+            checked = request.checked()
+            return await executed_at_once(self.means.authority, checked, None, self.means.pause)
         except Unavailable as error:
             error.commit_id = chosen
             raise
@@ -322,7 +320,7 @@ def _point(view: View, ref: DocumentStoreRef, at: int | None) -> Seq | None:
     if at is None:
         return None
     head = _head(view, ref)
-    if not 0 <= at <= head.seq:
+    if type(at) is not int or not 0 <= at <= head.seq:
         raise OutOfRange(expected=f"a commit of 0 to {head.seq}, the last", found=shown(at))
     return Seq(at)
 
