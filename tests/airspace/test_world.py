@@ -90,7 +90,8 @@ async def test_the_whole_day_on_sqlite_flies_as_in_the_file(tmp_path):
 
 
 @pytest.mark.cloud
-@pytest.mark.parametrize("to_tick", [pytest.param(180), pytest.param(480, marks=pytest.mark.slow)])
+@pytest.mark.slow  # a day in small goes through DynamoDB in test_apart
+@pytest.mark.parametrize("to_tick", [360, 480])
 def test_the_morning_on_dynamodb_flies_as_in_the_file(tmp_path, aws, to_tick):
     async def story() -> list[int]:
         async with dynamodb_http(aws) as opened, on_store(await opened(), tmp_path) as storage:
