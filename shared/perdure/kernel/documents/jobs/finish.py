@@ -60,8 +60,10 @@ class EndJob(JobWork):
             raise Conflict(expected=f"an outcome of job {self.job}", found="none")
         for each in self.staged:
             step.step.raise_to(each.names_id)
+        step.step.keeps_jobs = False
         for each in in_order(self.staged):
             each.apply(step.step)
+        step.step.keeps_jobs = True
         step.head = check_owners(step.head, step.step.owners, (), now)
         end = step.end(found, outcome, self.grip.epoch)
         return step.decision(end)
