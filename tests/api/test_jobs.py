@@ -108,6 +108,23 @@ def test_nothing_is_started_in_a_store_that_is_not_there(boats):
     assert boats.snapshot() == before
 
 
+@pytest.mark.parametrize(
+    ("store", "body"),
+    [
+        ("perdure.system", {"name": "perdure.trim", "args": {"grace": 5}}),
+        ("perdure.system", {"name": "perdure.land", "job_id": "a/b"}),
+        ("perdure.other", {"name": "perdure.land"}),
+    ],
+)
+def test_what_cannot_be_started_makes_no_store_either(boats, store, body):
+    before = boats.snapshot()
+
+    refused = boats.as_("admin")("POST", f"/v1/stores/{store}/jobs", body)
+
+    assert refused.status in {400, 404}
+    assert boats.snapshot() == before
+
+
 def test_id_of_a_job_that_has_ended_is_not_used_again(boats):
     boats.ann("POST", BOATS, ROW)
     boats.run()

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.support.documents import opened
 
 from perdure.api.settings import local
 from perdure.api.system_exports import ExportsHere
+from perdure.api.system_jobs import EXPORTS_BEGUN_MAX, ExportArgs, ExportState, exported
 from perdure.api.wiring import made
 from perdure.authority.memory import MemoryStore
 from perdure.kernel.documents.content import base
 from perdure.kernel.documents.errors import InvalidExport
 from perdure.kernel.documents.places import Address
 from perdure.kernel.documents.writes import CreateDocument
-from perdure.kernel.ids import JobId
+from perdure.kernel.errors import TooLarge
+from perdure.kernel.ids import JobId, StorageId
 from perdure.runtime.documents.export import silently
 
 pytestmark = pytest.mark.stores
@@ -55,6 +59,14 @@ def test_what_lies_there_and_is_no_export_is_told_of_and_stays(tmp_path):
     with pytest.raises(InvalidExport):
         asyncio.run(run())
     assert at.read_text(encoding="utf-8") == "{}"
+
+
+async def test_an_export_that_no_invocation_ends_is_given_up_with_a_way_out():
+    begun = ExportState(begun=EXPORTS_BEGUN_MAX)
+    run: Any = SimpleNamespace(args=ExportArgs(store="notes"), state=begun)
+
+    with pytest.raises(TooLarge, match="perdure stores export"):
+        await exported(run, StorageId("memory"), None)
 
 
 def note(key):

@@ -85,6 +85,8 @@ def test_replica_that_begins_with_an_export_goes_on_with_the_log(stores, tmp_pat
         (("import", "new", "{tmp}/short"), "export_truncated"),
         (("replicate", "nowhere", "--to", "{tmp}/other", "--once"), "not_found"),
         (("promote", "nowhere"), "not_found"),
+        (("discard", "nowhere"), "not_found"),
+        (("discard", "notes"), "not_empty"),
     ],
 )
 def test_refusals_have_their_code_and_leave_everything_as_it_was(stores, tmp_path, arguments, code):

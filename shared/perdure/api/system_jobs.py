@@ -23,7 +23,7 @@ from perdure.api.settings import Settings, place
 from perdure.api.system_exports import Exports
 from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.documents.places import SYSTEM_PREFIX, DocumentStoreRef
-from perdure.kernel.errors import FenceHeld
+from perdure.kernel.errors import FenceHeld, TooLarge
 from perdure.kernel.ids import DocumentStoreId, StorageId, checked_id
 from perdure.runtime.app import App
 from perdure.runtime.documents.export import Progress
@@ -43,6 +43,9 @@ HELD_SECONDS: Final = 5.0
 
 TELL_SECONDS: Final = 1.0
 """How often a migration, or an export, writes how far it is."""
+
+EXPORTS_BEGUN_MAX: Final = 5
+"""Times that an export is begun whose process ended before it. Source: as often as a job may die."""
 
 MIGRATION: Final = "perdure.api.wiring_lake_migrate"
 """Imported by name: Arrow takes its time."""
@@ -138,6 +141,8 @@ class ExportState(BaseModel):
     phase: str = "waiting"
     parts: int = 0
     bytes: int = 0
+    begun: int = 0
+    """Times that it was begun from its first part: it is in no parts that outlive their process."""
 
 
 class StoreExported(BaseModel):
@@ -261,10 +266,19 @@ async def exported(run: JobRun, storage: StorageId, exports: Exports) -> StoreEx
     """Export a document store, or find that this job has done so before it could say so."""
     args: ExportArgs = run.args
     store = DocumentStoreId(checked_id(args.store, what="a document store's id"))
-    far = Far[ExportState](ExportState())
+    begun = run.state.begun + 1
+    if begun > EXPORTS_BEGUN_MAX:
+        raise TooLarge(
+            expected="an export that one invocation can make; `perdure stores export` has all the"
+            " time there is",
+            found=f"{EXPORTS_BEGUN_MAX} that ended before it",
+        )
+    far = Far[ExportState](ExportState(begun=begun))
 
     def report(progress: Progress) -> None:
-        far.state = ExportState(phase=progress.phase, parts=progress.parts, bytes=progress.bytes)
+        far.state = ExportState(
+            phase=progress.phase, parts=progress.parts, bytes=progress.bytes, begun=begun
+        )
 
     exporting = exports(DocumentStoreRef(storage, store), run.job, report)
     at, done = await told_while(run, exporting, far)

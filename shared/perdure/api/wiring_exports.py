@@ -17,7 +17,7 @@ from perdure.kernel.shown import shown
 from perdure.lake.objects import ObjectStore
 from perdure.runtime.documents.export import Exported, Report, export_to_file, export_to_objects
 from perdure.runtime.documents.export_files import FileSource, ObjectsSource, Source
-from perdure.runtime.documents.importing import import_store
+from perdure.runtime.documents.importing import discard_import, import_store
 from perdure.runtime.documents.replica import (
     Lag,
     StoreLog,
@@ -66,6 +66,13 @@ async def imported(
             means, ref, found, lineage=lineage, app=stores.app, follows=follows, report=report
         )
         return told(done)
+
+
+async def discarded(chosen: Settings, store: str) -> dict[str, Any]:
+    """Give up an import that has not ended. Raises: as discard_import."""
+    async with opened(chosen) as stores:
+        await discard_import(stores.means, stores.ref(store))
+        return {"store_id": store, "seq": 0}
 
 
 async def replicated(

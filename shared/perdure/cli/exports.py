@@ -1,4 +1,4 @@
-"""`perdure stores export|import|replicate|promote`: document stores elsewhere, by whoever has them in hand."""
+"""`perdure stores export|import|discard|replicate|promote`: document stores elsewhere, by whoever has them in hand."""
 
 from __future__ import annotations
 
@@ -81,6 +81,14 @@ def import_store(  # the options, by their names
 
 @click.command()
 @click.argument("store_id", metavar="STORE")
+@stored
+def discard(store_id: str, root: str, table: str | None, *, as_json: bool) -> None:
+    """Give up an import into STORE that has not ended: an empty store is left."""
+    told(ran("discarded", place(root, table=table), store_id), as_json=as_json)
+
+
+@click.command()
+@click.argument("store_id", metavar="STORE")
 @click.option(
     "--to", "destination", required=True, help="Directory or URI of the replica's storage."
 )
@@ -123,7 +131,7 @@ def promote(store_id: str, root: str, table: str | None, *, as_json: bool) -> No
     told({"store_id": store_id, "seq": seq}, as_json=as_json)
 
 
-COMMANDS: Final = (export_store, import_store, replicate, promote)
+COMMANDS: Final = (export_store, import_store, discard, replicate, promote)
 
 
 def ran(name: str, *arguments: Any, **options: Any) -> Any:

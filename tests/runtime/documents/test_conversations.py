@@ -31,10 +31,12 @@ from perdure.kernel.documents.errors import (
     IdTaken,
     NameBound,
     OtherOrder,
+    OwnerHeld,
     StoreClosed,
 )
 from perdure.kernel.documents.places import SAFE_INTEGER_MAX
 from perdure.kernel.documents.rows import InsertRow
+from perdure.kernel.errors import StaleWriter
 from perdure.runtime.documents.conversations import ConversationStorage
 from perdure.runtime.documents.pi_durable import PiStorage
 
@@ -84,6 +86,37 @@ async def test_an_owner_is_in_one_hand_until_that_is_closed() -> None:
         await again.commit([conversation(1)])
 
 
+async def test_who_opens_an_owner_elsewhere_has_it_and_who_had_it_writes_nothing_more() -> None:
+    records = MemoryStore()
+    async with opened(records, prefix="a") as here, opened(records, prefix="b") as there:
+        before = await ConversationStorage.open(here, "mine")
+        await before.commit([conversation(1)])
+
+        now = await ConversationStorage.open(there, "mine")
+        written = dict(records._records)
+        with pytest.raises(StaleWriter):
+            await before.commit([entry(before.mint())])
+        unchanged = records._records == written
+        await now.commit([entry(now.mint())])
+
+        assert unchanged
+        assert len((await now.scan_entries({"conversationId": 1}, 10))["items"]) == 1
+        await before.close()
+        await now.commit([entry(now.mint())])
+
+
+async def test_a_lease_keeps_others_waiting_until_it_is_over_or_let_go_of() -> None:
+    records = MemoryStore()
+    async with opened(records, prefix="a") as here, opened(records, prefix="b") as there:
+        first = await ConversationStorage.open(here, "mine", lease_ms=60_000)
+
+        with pytest.raises(OwnerHeld):
+            await ConversationStorage.open(there, "mine")
+        await first.close()
+
+        await ConversationStorage.open(there, "mine")
+
+
 async def test_an_owner_with_a_namespace_in_hand_is_not_taken_whole() -> None:
     async with opened() as store:
         with store.bound("pi/session"), pytest.raises(NameBound):
@@ -122,19 +155,16 @@ async def test_the_last_id_may_be_named_and_none_is_given_after_it(tmp_path: Pat
         assert await storage.entry(SAFE_INTEGER_MAX) is not None
 
 
-async def test_a_minted_id_that_another_has_used_meanwhile_is_refused_and_nothing_more() -> None:
-    records = MemoryStore()
-    async with opened(records) as store, opened(records.reopened(), prefix="other") as other:
-        ours = await ConversationStorage.open(store, "pi")
-        theirs = await ConversationStorage.open(other, "pi")
-        await ours.commit([conversation(1)])
-        id = ours.mint()
-        await theirs.commit([entry(id)])
+async def test_a_minted_id_that_has_been_used_is_refused_and_nothing_more() -> None:
+    async with opened() as store:
+        storage = await ConversationStorage.open(store, "pi")
+        id = storage.mint()
+        await storage.commit([conversation(1), entry(id)])
 
         with pytest.raises(IdTaken):
-            await ours.commit([task(id)])
+            await storage.commit([task(id)])
 
-        await ours.commit([task(ours.mint())])
+        await storage.commit([task(storage.mint())])
 
 
 async def test_a_cursor_carries_its_order() -> None:

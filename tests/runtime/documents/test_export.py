@@ -166,7 +166,8 @@ async def replica_of(records: Store, last: Seq) -> OpenStore:
     replica = await OpenStore.open(with_, REPLICA)
     log = StoreLog(with_, REF, limit=1_000)
     page = await log.read(LogPlace())
-    await apply_batch(replica, [each for each in page.entries if each.seq <= last])
+    entries = [each for each in page.entries if each.seq <= last]
+    await apply_batch(replica, entries, epoch=page.head.epoch)
     return replica
 
 

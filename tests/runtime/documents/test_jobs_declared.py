@@ -200,6 +200,13 @@ def test_an_error_is_stored_as_its_code_its_text_and_its_details(error, wire):
     assert threw(error) == Failed(Threw(wire))
 
 
+def test_details_are_as_a_store_gives_them_back():
+    error = ValueError("no")
+    error.details = ("a", {1: "b"})
+
+    assert wire_of(error).details == ["a", {"1": "b"}]
+
+
 def test_details_that_no_store_keeps_are_left_out():
     for details in ({1, 2}, "x" * 5_000, float("nan")):
         error = ValueError("no")

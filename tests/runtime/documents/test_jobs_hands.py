@@ -21,12 +21,13 @@ from tests.support.running_jobs import (
 )
 
 from perdure.authority.memory import MemoryStore
+from perdure.kernel.documents.commit import TakeOwner
 from perdure.kernel.documents.content import base
 from perdure.kernel.documents.errors import JobAborted, UnknownJob
 from perdure.kernel.documents.jobs.value import Aborted, Done, Failed
 from perdure.kernel.documents.writes import CreateDocument
 from perdure.kernel.errors import Conflict, FenceHeld, NotFound, StaleWriter
-from perdure.kernel.ids import Instant
+from perdure.kernel.ids import Holder, Instant
 from perdure.runtime.app import App
 
 pytestmark = pytest.mark.stores
@@ -35,6 +36,29 @@ pytestmark = pytest.mark.stores
 async def counts(run):
     """A job that comes to a result at once."""
     return Result(count=len(run.args.path))
+
+
+# finishes
+
+
+async def test_a_finish_waits_for_who_holds_the_owner_that_it_writes_to():
+    async def finish(ending):
+        return [CreateDocument(NOTE, "none", base(1, "counted"))]
+
+    one = await process(app=app_with(counts, finish=finish))
+    await one.start()
+    authority = one.jobs.crew.means.authority
+    await authority.execute(TakeOwner(REF, NOTE.owner, Holder("desk"), 200_000))
+
+    for _ in range(8):
+        assert (await one.run()).state == "waits"
+        one.clock.at = (await one.told()).due_at
+    held = await one.told()
+    one.clock.at += 200_000
+
+    assert (held.phase, held.finish_failures) == ("finishing", 0)
+    assert held.finish_error.code == "owner_held"
+    assert (await one.run()).state == "ended"
 
 
 # aborts

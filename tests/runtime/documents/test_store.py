@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support import stores
@@ -29,11 +30,13 @@ from perdure.kernel.documents.errors import (
     StoreClosed,
     StoreFailed,
 )
+from perdure.kernel.documents.records import StoreHead
 from perdure.kernel.documents.rows import InsertRow
 from perdure.kernel.documents.step import Step
 from perdure.kernel.errors import PerdureError, StaleWriter, StoreUnavailable, Unavailable
 from perdure.kernel.ids import Partition
 from perdure.kernel.view import Reads
+from perdure.runtime.documents import settling
 from perdure.runtime.documents.store import OpenStore
 from perdure.runtime.documents.tables import prepared
 
@@ -302,6 +305,37 @@ async def test_who_has_not_looked_for_long_commits_once_all_the_same():
 
         assert reply.seq == UNSEEN_MAX + 12
         assert len(await attempts(first)) == UNSEEN_MAX + 12
+
+
+async def test_who_falls_behind_again_while_it_looks_commits_once_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    records = MemoryStore()
+    async with (
+        opened(records.reopened(), prefix="a") as first,
+        opened(records.reopened(), prefix="b") as second,
+    ):
+        await prepared(first, [LINES])
+        look, looks = settling.head_of, 0
+
+        async def far_ahead() -> None:
+            for _ in range(UNSEEN_MAX + 10):
+                await second.commit([])
+
+        async def overtaken(*asked: Any) -> StoreHead | None:
+            nonlocal looks
+            looks += 1
+            head = await look(*asked)
+            if looks < 4:
+                await far_ahead()
+            return head
+
+        monkeypatch.setattr(settling, "head_of", overtaken)
+        await far_ahead()
+
+        reply = await first.commit([line(1)])
+
+        assert (looks, reply.seq) == (4, 4 * (UNSEEN_MAX + 10) + 2)
 
 
 async def test_a_store_that_is_busy_is_usable_when_it_is_no_more():

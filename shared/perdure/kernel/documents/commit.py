@@ -328,7 +328,8 @@ def logged(head: StoreHead, step: Step, attempt: Token, now: Instant) -> tuple[S
 class TakeOwner(DocumentsRequest):
     """Take an owner's documents and tables in hand, if nobody has them whose lease runs.
 
-    The same holder keeps its epoch while its lease runs.
+    The same holder keeps its epoch while its lease runs. A lease of 0 holds until somebody else
+    takes the owner, or writes what is its.
     Raises: OwnerHeld, NotFound, StoreDiverged; TooLarge if HELD_OWNERS_MAX others are held.
     """
 
@@ -343,9 +344,9 @@ class TakeOwner(DocumentsRequest):
             raise InvalidId(
                 expected=f"a holder of 1 to {HOLDER_BYTES_MAX} bytes", found=shown(self.holder)
             )
-        if type(self.lease_ms) is not int or not 1 <= self.lease_ms <= LEASE_MS_MAX:
+        if type(self.lease_ms) is not int or not 0 <= self.lease_ms <= LEASE_MS_MAX:
             raise OutOfRange(
-                expected=f"a lease of 1 to {LEASE_MS_MAX} ms", found=shown(self.lease_ms)
+                expected=f"a lease of 0 to {LEASE_MS_MAX} ms", found=shown(self.lease_ms)
             )
         return self
 
@@ -362,12 +363,12 @@ class TakeOwner(DocumentsRequest):
                 found=f"epoch {held.epoch}, for {held.until - now} ms more",
             )
         epoch = Epoch(head.epoch + 1) if held is None else held.epoch
-        if held is not None:
-            until = max(until, held.until)
+        until = until if held is None else max(until, held.until)
         mine = HeldOwner(owner=self.owner, epoch=epoch, holder=self.holder, until=until)
         rest = tuple(each for each in head.held if each.owner != self.owner)
-        if len(rest) >= HELD_OWNERS_MAX:
-            rest = tuple(each for each in rest if now < each.until)
+        if len(rest) >= HELD_OWNERS_MAX:  # who has waited longest with a lease that is over
+            gone = next((each for each in rest if each.until <= now), None)
+            rest = tuple(each for each in rest if each is not gone)
         if len(rest) >= HELD_OWNERS_MAX:
             raise TooLarge(
                 expected=f"at most {HELD_OWNERS_MAX} owners of document store {self.ref.store!r}"

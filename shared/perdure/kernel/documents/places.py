@@ -32,6 +32,13 @@ _INTEGER_SHIFT: Final = 2**53
 SYSTEM_PREFIX: Final = "perdure."
 """Ids of document stores, and names of jobs, that begin so are Perdure's own."""
 
+JOBS: Final = "jobs"
+STATES: Final = "job-states"
+ENDS: Final = "job-ends"
+"""Namespaces of an owner's documents: its jobs, their states, and what they came to."""
+
+OF_JOBS: Final = frozenset({JOBS, STATES, ENDS})
+
 Part = int | str | bool
 """One value of a row's key, or of an index."""
 

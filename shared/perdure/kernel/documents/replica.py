@@ -75,7 +75,7 @@ class ApplyLogged(DocumentsRequest):
                 head,
                 f"commit {self.entry.seq} follows another commit than {head.seq} as it is here",
             )
-        step = Step(view, head, head.next_id)
+        step = Step(view, head, head.next_id, keeps_jobs=True)
         wrong = self._replayed(step)
         if wrong is not None:
             return self._diverged(head, f"commit {self.entry.seq}: {wrong}")

@@ -8,10 +8,13 @@ from typing import Any, Final, Protocol, TypeVar
 from perdure.kernel.canonical import canonical
 from perdure.kernel.documents import places
 from perdure.kernel.documents.errors import IdsExhausted
+from perdure.kernel.documents.places import Address
 from perdure.kernel.documents.records import StoreHead
+from perdure.kernel.errors import InvalidValue
 from perdure.kernel.ids import CommitId, Partition, Seq
 from perdure.kernel.limits import COMMIT_ACTIONS_MAX
 from perdure.kernel.record import Record
+from perdure.kernel.shown import shown
 from perdure.kernel.view import Key, Missing, Range, Reads, Removed, View, Write
 
 R = TypeVar("R", bound=Record)
@@ -51,7 +54,13 @@ class Step:
     """
 
     def __init__(
-        self, view: View, head: StoreHead, next_id: int, *, proves_tables: bool = False
+        self,
+        view: View,
+        head: StoreHead,
+        next_id: int,
+        *,
+        proves_tables: bool = False,
+        keeps_jobs: bool = False,
     ) -> None:
         self.view = view
         """The store as it was before this commit."""
@@ -67,6 +76,9 @@ class Step:
         """Whose documents and rows were written."""
         self.proves_tables = proves_tables
         """Whoever writes rows has not proved yet that their tables are what it takes them for."""
+
+        self.keeps_jobs = keeps_jobs
+        """It may write where jobs lie: it is a step of one, or of a source that was held to that."""
 
         self.keyed_as: CommitId | None = None
         """The id under which its caller asked for the commit, if it came with one."""
@@ -103,6 +115,14 @@ class Step:
     def require(self, *keys: Key[Any]) -> None:
         """Ask for all of these at once. Raises Missing."""
         self.view.require(peeks=[key for key in keys if key not in self._written])
+
+    def own(self, address: Address) -> None:
+        """Note whose document is written. Raises InvalidValue for one where only jobs lie."""
+        if address.namespace in places.OF_JOBS and not self.keeps_jobs:
+            raise InvalidValue(
+                expected="a namespace other than those of jobs", found=shown(address.namespace)
+            )
+        self.owners.add(address.owner)
 
     def written(self, key: Key[R]) -> R | None:
         """Return what this commit has written at a key."""

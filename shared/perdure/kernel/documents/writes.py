@@ -102,7 +102,7 @@ class CreateDocument:
         step.put(document)
         step.put(Scoped(partition=step.store, scope=scope, id=id))
         step.put(_revision(step, id, self.content))
-        step.owners.add(self.address.owner)
+        step.own(self.address)
         told = {
             "id": id,
             "owner": self.address.owner,
@@ -233,7 +233,7 @@ class ChangeDocument(_OfDocument):
         )
         step.put(changed)
         step.put(_revision(step, self.id, self.content))
-        step.owners.add(document.owner)
+        step.own(document.address)
         step.tell("document.change", {"id": self.id}, self.content.spelled)
 
     def _check_delta(self, step: Step, document: Document) -> None:
@@ -276,7 +276,7 @@ class RetireDocument(_OfDocument):
                 step.remove(key)
         else:
             step.put(replace(document, retired_at=step.seq))
-        step.owners.add(document.owner)
+        step.own(document.address)
         step.tell("document.retire", {"id": self.id})
 
 

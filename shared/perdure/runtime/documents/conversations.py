@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -11,6 +12,7 @@ from perdure.kernel.documents import conversation
 from perdure.kernel.documents.content import Loaded
 from perdure.kernel.documents.conversation import ConversationTables, conversation_tables
 from perdure.kernel.documents.conversation_read import Conversations
+from perdure.kernel.documents.errors import StoreClosed, StoreFailed
 from perdure.kernel.documents.read import DocumentScan, ScanStart, check_limit, scan_start
 from perdure.kernel.documents.records import Document
 from perdure.kernel.ids import DocumentId, Partition, Seq
@@ -42,14 +44,17 @@ class ConversationStorage:
         self._calls = Calls("storage of conversations")
 
     @classmethod
-    async def open(cls, store: OpenStore, owner: str) -> Self:
+    async def open(cls, store: OpenStore, owner: str, *, lease_ms: int = 0) -> Self:
         """Take an owner's tables and namespaces in hand, the tables made if they are not there.
 
-        Raises: NameBound, TableMigrating, NewerTable.
+        Nobody else of this process can have them until this is closed. Another process that opens
+        them after ``lease_ms`` without a commit has them from then on, and this one is refused.
+        Raises: NameBound, OwnerHeld, TableMigrating, NewerTable.
         """
         tables = conversation_tables(owner)
         bound = store.bind(*(table.full_name for table in tables.all), f"{owner}/*")
         try:
+            await store.hold(owner, lease_ms)
             await prepared(store, tables.all)
             # An import or a replica may have brought records whose ids this handle has not seen.
             store.raise_to(await store.read(partial(_last_id, tables, store.ref.partition)))
@@ -68,7 +73,8 @@ class ConversationStorage:
         """Commit storage writes, all or none, and return the commit's seq.
 
         Raises: IdTaken, WrittenTwice, AddressTaken, UnknownDocument, DocumentRetired, NeedsBase,
-        CopyRefused, Invalid kinds: nothing has happened; StoreFailed.
+        CopyRefused, Invalid kinds: nothing has happened; StaleWriter once another process has opened
+        the owner; StoreFailed.
         """
         with self._calls.one():
             staged = conversation.staged_of(self._tables, writes, self._minted)
@@ -173,6 +179,9 @@ class ConversationStorage:
     async def close(self) -> None:
         """Refuse new calls, wait for those under way, let go of the names; the store stays open."""
         await self._calls.close()
+        if self._bound:
+            with contextlib.suppress(StoreFailed, StoreClosed):
+                await self._store.let_go(self.owner)
         self._store.release(self._bound)
         self._bound = ()
 

@@ -25,9 +25,12 @@ class PiStorage:
         self.storage = storage
 
     @classmethod
-    async def open(cls, store: OpenStore, owner: str = "pi") -> Self:
-        """Open Durable's storage on a store. Raises NameBound, NewerTable, TableMigrating."""
-        return cls(await ConversationStorage.open(store, owner))
+    async def open(cls, store: OpenStore, owner: str = "pi", *, lease_ms: int = 0) -> Self:
+        """Open Durable's storage on a store, as :meth:`ConversationStorage.open` does.
+
+        A Session that another process has opened since is refused its next commit, and fails.
+        """
+        return cls(await ConversationStorage.open(store, owner, lease_ms=lease_ms))
 
     async def commit(self, writes: Sequence[Any], context: Any) -> Any:
         return await self.storage.commit(writes)

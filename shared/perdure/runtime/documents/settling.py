@@ -22,6 +22,10 @@ seconds before the first of them."""
 
 SETTLE_PAUSE_S: Final = 0.25
 
+LOOKS_MAX: Final = 16
+"""Times that a writer looks where the log ends by now, who finds itself far behind. Source: those
+who are first more often than that leave it no chance."""
+
 
 @dataclass(frozen=True, slots=True)
 class OwnCommit(CommitWrites):
@@ -80,15 +84,19 @@ async def settled(authority: ReadsAndExecutes, request: CommitWrites, pause: Pau
 
 
 async def _executed(authority: ReadsAndExecutes, request: CommitWrites, pause: Pause) -> Committed:
-    """Execute a commit whose writer may have looked long ago: nothing of it was sent before."""
+    """Execute a commit whose writer may have looked long ago, and fall behind again meanwhile.
+
+    Who is told so has nothing on its way: what was sent before was answered, or the outcome is unknown.
+    """
     assert request.seen is not None, "a commit can be found by who says what it has seen"
-    try:
-        return await executed_at_once(authority, request, request.seen, pause)
-    except FarBehind:
-        head = await head_of(authority, request)
-        seen = request.seen if head is None else head.seq
-        request = replace(request, seen=seen)
-        return await executed_at_once(authority, request, seen, pause)
+    seen = request.seen
+    for _ in range(LOOKS_MAX):
+        try:
+            return await executed_at_once(authority, replace(request, seen=seen), seen, pause)
+        except FarBehind:
+            head = await head_of(authority, request)
+            seen = seen if head is None else head.seq
+    return await executed_at_once(authority, replace(request, seen=seen), seen, pause)
 
 
 async def head_of(authority: ReadsAndExecutes, request: CommitWrites) -> StoreHead | None:

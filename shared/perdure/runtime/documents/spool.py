@@ -5,11 +5,13 @@ from __future__ import annotations
 import struct
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from perdure.kernel.documents.export import Place
+from perdure.kernel.errors import StoreUnavailable
 
 _HEAD: Final = struct.Struct(">BHHIQ")
 """Kind, bytes of both names, lines, bytes of the lines."""
@@ -23,7 +25,8 @@ class Spool:
 
     def __init__(self, directory: Path | None = None) -> None:
         # Nameless: whatever ends the process, nothing is left of it.
-        self._file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115  # closed by __exit__
+        with _on_disk():
+            self._file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115  # closed by __exit__
         self._again: dict[Place, tuple[int, bytes] | None] = {}
         self._dropped: set[str] = set()
         self.bytes = 0
@@ -38,15 +41,17 @@ class Spool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._file.close()
+        with suppress(OSError):  # what it could not hold is missed by nobody any more
+            self._file.close()
 
     def add(self, place: Place, lines: int, spelled: bytes) -> None:
-        """Put the next thing behind those before."""
+        """Put the next thing behind those before. Raises StoreUnavailable for a disk that is full."""
         kind, name, sort = place
         names = name.encode(), sort.encode()
-        self._file.write(_HEAD.pack(kind, len(names[0]), len(names[1]), lines, len(spelled)))
-        self._file.write(names[0] + names[1])
-        self._file.write(spelled)
+        with _on_disk():
+            self._file.write(_HEAD.pack(kind, len(names[0]), len(names[1]), lines, len(spelled)))
+            self._file.write(names[0] + names[1])
+            self._file.write(spelled)
         self.bytes += len(spelled)
         self.things += 1
 
@@ -84,9 +89,20 @@ class Spool:
             yield place, *found
 
     def _first(self) -> Iterator[Thing]:
-        self._file.seek(0)
+        with _on_disk():
+            self._file.seek(0)
         while head := self._file.read(_HEAD.size):
             kind, name, sort, lines, size = _HEAD.unpack(head)
             names = self._file.read(name + sort)
             place = (kind, names[:name].decode(), names[name:].decode())
             yield place, lines, self._file.read(size)
+
+
+@contextmanager
+def _on_disk() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnavailable(
+            expected="to keep on disk what was read of a store", found=str(error)
+        ) from error

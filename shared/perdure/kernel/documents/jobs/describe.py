@@ -8,8 +8,6 @@ from typing import Any
 from perdure.kernel.documents.commit import DocumentsRequest, no_store
 from perdure.kernel.documents.errors import InvalidCursor
 from perdure.kernel.documents.jobs.records import (
-    ENDS,
-    JOBS,
     JobAddress,
     end_in,
     find_end,
@@ -25,7 +23,7 @@ from perdure.kernel.documents.jobs.value import (
     Outcome,
     WireError,
 )
-from perdure.kernel.documents.places import SAFE_INTEGER_MAX
+from perdure.kernel.documents.places import ENDS, JOBS, SAFE_INTEGER_MAX
 from perdure.kernel.documents.read import DocumentScan
 from perdure.kernel.documents.records import Document, revision_key, store_head_key
 from perdure.kernel.documents.writes import lives_before

@@ -60,8 +60,10 @@ class EndJob(JobWork):
             raise Conflict(expected=f"an outcome of job {self.job}", found="none")
         for each in self.staged:
             step.step.raise_to(each.names_id)
+        step.step.keeps_jobs = False
         for each in in_order(self.staged):
             each.apply(step.step)
+        step.step.keeps_jobs = True
         step.head = check_owners(step.head, step.step.owners, (), now)
         end = step.end(found, outcome, self.grip.epoch)
         return step.decision(end)
@@ -72,11 +74,12 @@ class FailFinish(JobWork):
     """Count a failure of a job's finish, and give the job back until its pause is over.
 
     ``failures`` are those its process knew of: asked twice it is counted once. The last that is
-    allowed blocks the job.
+    allowed blocks the job. One that ``counts`` not waits the longest pause, as often as it takes.
     """
 
     failures: int
     error: WireError | None = None
+    counts: bool = True
 
     def decide(self, view: View, now: Instant) -> Decision[JobRecord]:
         step = JobStep(self, view, now)
@@ -84,19 +87,23 @@ class FailFinish(JobWork):
         if found is None:
             raise step.unknown_or_stale(self.grip)
         record = found.record
-        if was_released(record.claim, self.grip) and record.finish_failures == self.failures + 1:
+        if (
+            was_released(record.claim, self.grip)
+            and record.finish_failures == self.failures + self.counts
+        ):
             return Decision(record)
         found = step.held(self.grip)
         if record.phase != "finishing":
             raise Conflict(expected=f"an outcome of job {self.job}", found="none")
-        failures = record.finish_failures + 1
+        failures = record.finish_failures + self.counts
+        pause = backoff_ms(failures if self.counts else FINISH_FAILURES_MAX)
         failed = replace(
             record,
             finish_failures=failures,
             finish_error=self.error,
-            due_at=Instant(now + backoff_ms(failures)),
+            due_at=Instant(now + pause),
             claim=released(record.claim),
         )
-        if failures >= FINISH_FAILURES_MAX:
+        if self.counts and failures >= FINISH_FAILURES_MAX:
             failed = replace(failed, phase="blocked", blocked="finish_failed")
         return step.decision(step.write(found, failed))

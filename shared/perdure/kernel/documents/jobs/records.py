@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from perdure.kernel.documents.jobs.value import (
     TEXT_CHARACTERS_MAX,
@@ -13,7 +12,7 @@ from perdure.kernel.documents.jobs.value import (
     minute_of,
     record_of,
 )
-from perdure.kernel.documents.places import Address, DocumentStoreRef
+from perdure.kernel.documents.places import ENDS, JOBS, STATES, Address, DocumentStoreRef
 from perdure.kernel.documents.read import find_document
 from perdure.kernel.documents.records import Document, revision_key
 from perdure.kernel.documents.tables import checked_name
@@ -30,11 +29,6 @@ from perdure.kernel.ids import (
 from perdure.kernel.places import number
 from perdure.kernel.record import Record
 from perdure.kernel.view import Key, View
-
-JOBS: Final = "jobs"
-STATES: Final = "job-states"
-ENDS: Final = "job-ends"
-"""Namespaces of an owner's documents: its jobs, their states, and what they came to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class JobStep:
 
     def __init__(self, request: JobRequest, view: View, now: Instant) -> None:
         self.head = existing_head(view, request.ref)
-        self.step = Step(view, self.head, self.head.next_id, proves_tables=True)
+        self.step = Step(view, self.head, self.head.next_id, proves_tables=True, keeps_jobs=True)
         self.now = now
         self._view = view
         self._request = request

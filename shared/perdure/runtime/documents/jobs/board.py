@@ -104,11 +104,11 @@ class JobBoard:
         """
         jobs = self.jobs_in(store)
         at = None if due_at is None else Instant(due_at)
+        asked = jobs.asked(store, name, args, job_id=job_id, key=key, due_at=at)
         try:
-            if jobs is self.own:
-                jobs.app.job_named(name)  # a name misspelled makes no store
+            if store == SYSTEM:  # only now: what is wrong with a wish makes no store
                 await self._made()
-            return await jobs.start(store, name, args, job_id=job_id, key=key, due_at=at)
+            return await jobs.begin(asked)
         except Unavailable as error:
             error.job_id = job_id
             raise

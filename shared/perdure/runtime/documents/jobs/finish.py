@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from perdure.kernel.documents.errors import OwnerHeld
 from perdure.kernel.documents.jobs.finish import EndJob, FailFinish
 from perdure.kernel.documents.jobs.take import JobState
 from perdure.kernel.documents.jobs.value import Done, JobRecord, Outcome, WireError
@@ -71,6 +72,7 @@ async def finished(
     except (StaleWriter, Unavailable, asyncio.CancelledError):
         raise
     except Exception as error:  # noqa: BLE001  # it raised, or what it has staged cannot be written
+        counts = not isinstance(error, OwnerHeld)  # its holder lets go some time
         wire = error.wire if isinstance(error, _FinishFailed) else wire_of(error)
         return await hand.sent(
             lambda token: FailFinish(
@@ -80,6 +82,7 @@ async def finished(
                 grip=hand.grip,
                 failures=record.finish_failures,
                 error=wire,
+                counts=counts,
             )
         )
     return end.outcome

@@ -80,10 +80,29 @@ class Jobs:
 
         Raises: NotFound, UnknownJob, Conflict, Invalid kinds.
         """
+        asked = self.asked(store, name, args, job_id=job_id, key=key, due_at=due_at, trace=trace)
+        return await self.begin(asked)
+
+    async def begin(self, asked: StartJob) -> Started:
+        """Start a job that was asked for. Raises NotFound, Conflict."""
+        return await self._steady(asked)
+
+    def asked(
+        self,
+        store: str,
+        name: str,
+        args: Any,
+        *,
+        job_id: str | None = None,
+        key: str | None = None,
+        due_at: Instant | None = None,
+        trace: str | None = None,
+    ) -> StartJob:
+        """Return what starts a job, checked without any store. Raises UnknownJob, Invalid kinds."""
         declaration = self.app.job_named(name)
         token = self.crew.means.new_token()
         first = declaration.first_state()
-        request = StartJob(
+        return StartJob(
             self.ref(store),
             JobAddress(declaration.owner, name, JobId(token if job_id is None else job_id)),
             token,
@@ -94,8 +113,7 @@ class Jobs:
             trace=trace,
             due_at=due_at,
             state=None if declaration.state is None else base(declaration.version, first),
-        )
-        return await self._steady(request.checked())
+        ).checked()
 
     async def abort(
         self, store: str, name: str, job: str, *, reason: str = "aborted", joins: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from perdure.kernel.canonical import canonical
+from perdure.kernel.canonical import canonical, strict
 from perdure.kernel.documents.errors import JobAborted, JobInterrupted, JobThrew
 from perdure.kernel.documents.jobs.value import (
     TEXT_CHARACTERS_MAX,
@@ -77,7 +77,9 @@ def result_of(outcome: Outcome) -> Any:
 
 def _details(given: Any) -> Any:
     try:
-        return given if len(canonical(given)) <= DETAILS_BYTES_MAX else None
+        spelled = canonical(given)
+        # As a store gives them back: who asks again for the same outcome must be known by it.
+        return strict(spelled) if len(spelled) <= DETAILS_BYTES_MAX else None
     except (TypeError, ValueError, RecursionError):
         return None
 
