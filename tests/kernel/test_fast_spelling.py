@@ -293,9 +293,7 @@ store_heads = st.builds(
     **dict.fromkeys(("lineage", "digest"), words),
     **dict.fromkeys(("seq", "next_id", "epoch", "schema"), ids),
 )
-plain_store_heads = store_heads.map(
-    lambda each: replace(each, held=(), diverged=None, importing=None)
-)
+plain_store_heads = store_heads.map(lambda each: replace(each, diverged=None, importing=None))
 groups = st.builds(Group, tick=ids, priority=ids, count=ids, page=pages)
 batch_keys = st.builds(
     BatchKey,

@@ -50,11 +50,17 @@ def batch_key(record: BatchKey) -> bytes:
 
 
 def store_head(record: StoreHead) -> bytes:
-    """Spell the head of a document store that says nothing of owners or ends, as `Record.body` does."""
+    """Spell the head of a document store that takes commits, as `Record.body` does."""
+    held = ",".join(
+        f'{{"epoch":{each.epoch},"holder":{text(each.holder)}'
+        f',"owner":{text(each.owner)},"until":{each.until}}}'
+        for each in record.held
+    )
+    owners = f'"held":[{held}],' if held else ""
     follows = '"follows":true,' if record.follows else ""
     log_from = "" if record.log_from == 1 else f'"log_from":{record.log_from},'
     return (
-        f'{{"digest":{text(record.digest)},"epoch":{record.epoch},{follows}'
+        f'{{"digest":{text(record.digest)},"epoch":{record.epoch},{follows}{owners}'
         f'"lineage":{text(record.lineage)},{log_from}"next_id":{record.next_id}'
         f',"schema":{record.schema},"seq":{record.seq}}}'
     ).encode("ascii")

@@ -296,14 +296,14 @@ def renewed(
     until = {
         (grip.owner, grip.epoch, grip.holder): Instant(now + (lease_ms or grip.lease_ms))
         for grip in grips
+        if lease_ms or grip.lease_ms
     }
-    held = tuple(
-        replace(
-            each,
-            until=max(each.until, until.get((each.owner, each.epoch, each.holder), each.until)),
-        )
-        for each in head.held
-    )
+
+    def lasting(each: HeldOwner) -> HeldOwner:
+        longest = until.get((each.owner, each.epoch, each.holder), each.until)
+        return replace(each, until=longest) if longest > each.until else each
+
+    held = tuple(map(lasting, head.held))
     return head if held == head.held else replace(head, held=held)
 
 

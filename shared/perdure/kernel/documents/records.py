@@ -105,11 +105,11 @@ class StoreHead(Record):
     importing: Importing | None = None
 
     def body(self) -> bytes:
-        if self.held or self.diverged is not None or self.importing is not None:
-            return Record.body(
-                self
-            )  # texts of anybody: one that could not be read again is refused
-        return spelling.store_head(self)
+        is_usual = self.diverged is None and self.importing is None
+        if is_usual and all(each.holder.isascii() for each in self.held):
+            return spelling.store_head(self)
+        # Texts of anybody: one that could not be read again is refused.
+        return Record.body(self)
 
     @property
     def key(self) -> Key[StoreHead]:
