@@ -36,7 +36,7 @@ from perdure.kernel.documents.errors import (
 )
 from perdure.kernel.documents.places import SAFE_INTEGER_MAX
 from perdure.kernel.documents.rows import InsertRow
-from perdure.kernel.errors import StaleWriter
+from perdure.kernel.errors import InvalidValue, StaleWriter
 from perdure.runtime.documents.conversations import ConversationStorage
 from perdure.runtime.documents.pi_durable import PiStorage
 
@@ -165,6 +165,33 @@ async def test_a_minted_id_that_has_been_used_is_refused_and_nothing_more() -> N
             await storage.commit([task(id)])
 
         await storage.commit([task(storage.mint())])
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        {},
+        {"type": 7, "value": {"id": 99}},
+        {"type": "entry"},
+        {"type": "entry", "value": {"id": 99}},
+        {"type": "task", "value": {"id": 99, "conversationId": 1, "state": "pending"}},
+        {"type": "document.create", "record": {"id": 99}, "content": {}},
+        {"type": "document.copy", "record": {"id": 99}},
+        {"type": "document.change", "id": 99},
+        {"type": "document.other", "record": {"id": 99}},
+        {"type": "other", "value": {"id": 99}},
+    ],
+)
+async def test_a_write_that_lacks_something_is_refused_and_nothing_changes(write: Any) -> None:
+    async with opened() as store:
+        storage = await ConversationStorage.open(store, "pi")
+        await storage.commit([conversation(1)])
+        seq = store.seq
+
+        with pytest.raises(InvalidValue):
+            await storage.commit([entry(storage.mint()), write])
+
+        assert await storage.commit([entry(storage.mint())]) == seq + 1
 
 
 async def test_a_cursor_carries_its_order() -> None:

@@ -227,6 +227,17 @@ def staged_of(
     ``fresh`` are ids that nothing has had yet, as far as the caller knows: that spares a look.
     Raises: IdTaken, WrittenTwice, NeedsBase, InvalidValue kinds.
     """
+    try:
+        return _staged(tables, writes, fresh)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InvalidValue(
+            expected="storage writes, each with what its kind has", found=shown(error)
+        ) from error
+
+
+def _staged(
+    tables: ConversationTables, writes: Sequence[Mapping[str, Any]], fresh: Collection[int]
+) -> tuple[StagedWrite, ...]:
     _check_ids(writes)
     claims: list[StagedWrite] = []
     staged: list[StagedWrite] = []
