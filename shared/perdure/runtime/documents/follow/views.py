@@ -11,10 +11,10 @@ from perdure.kernel.documents.ops import patched
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import Logged, StoreHead
 from perdure.kernel.ids import Seq
-from perdure.runtime.documents.follow.feed import Feed
+from perdure.runtime.documents.follow.feed import Feed, caught_up
 from perdure.runtime.documents.follow.host import Host, Observation, Observer
 from perdure.runtime.documents.follow.sources import Source, same
-from perdure.runtime.documents.reading import Views, read_at_once
+from perdure.runtime.documents.reading import ReadsAndExecutes, read_at_once
 from perdure.runtime.session.ports import Pause
 
 
@@ -22,7 +22,7 @@ class ViewMeans(Protocol):
     """What looking at a store needs."""
 
     @property
-    def authority(self) -> Views: ...
+    def authority(self) -> ReadsAndExecutes: ...
     @property
     def pause(self) -> Pause: ...
 
@@ -130,6 +130,8 @@ class _Following:
             self._must_look_again = False
             head, value = await self._read()
             check_undivided(head, self._store.ref)
+            # Whoever else listens is told of it first: what follows two views is never of two commits.
+            await caught_up(self._store.feed, self._store.means, self._store.ref, head.seq)
             if not self._must_look_again:
                 self._seq = head.seq
                 return value
