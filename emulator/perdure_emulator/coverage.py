@@ -39,6 +39,7 @@ RUN: Final[Mapping[str, frozenset[str]]] = {
             "Handler",
             "Timeout",
             "MemorySize",
+            "EphemeralStorage",  # a disk of this machine
             "Environment",
             "Events",
             "ReservedConcurrentExecutions",  # where functions are apart; elsewhere one at a time

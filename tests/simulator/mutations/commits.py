@@ -115,8 +115,8 @@ MUTATIONS = (
         (
             Edit(
                 ENGINE,
-                "            if ready is not None:\n                await",
-                "            if ready is not None:\n"
+                "            elif ready is not None:\n                await",
+                "            elif ready is not None:\n"
                 "                outcome.release()\n"
                 "                await",
             ),
@@ -130,9 +130,8 @@ MUTATIONS = (
         (
             Edit(
                 ENGINE,
-                "            elif outcome.view.is_guess:\n"
-                "                line.put_back(_freshly(group))\n",
-                "",
+                "            if outcome.view.is_guess and (ready is None or ready[1].unplaced):\n",
+                "            if outcome.view.is_guess and ready is not None and ready[1].unplaced:\n",
             ),
         ),
         Suite("tests/authority/test_recent.py"),
