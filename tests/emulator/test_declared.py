@@ -187,8 +187,8 @@ def test_template_that_aws_would_not_deploy_is_refused_by_name(reading, text, na
     [
         ("  Topic: { Type: AWS::SNS::Topic }\n", "Topic: AWS::SNS::Topic is not run here"),
         (
-            function("EphemeralStorage: { Size: 1024 }"),
-            "Tick: EphemeralStorage of AWS::Serverless::Function is not run here",
+            function("SnapStart: { ApplyOn: PublishedVersions }"),
+            "Tick: SnapStart of AWS::Serverless::Function is not run here",
         ),
         (
             function("Events: { B: { Type: S3, Properties: {} } }"),
@@ -237,7 +237,7 @@ def test_what_is_declared_and_not_run_is_reported_in_a_line(reading, text, line)
     [
         "  Role: { Type: AWS::IAM::Role, Properties: { Anything: 1 } }\n",
         "  Alarm: { Type: AWS::CloudWatch::Alarm }\n",
-        function("EphemeralStorage: !Ref AWS::NoValue"),
+        function("SnapStart: !Ref AWS::NoValue"),
         "  Role: { Type: AWS::IAM::Role }\n" + function("Role: !GetAtt Role.Arn"),
         function("Role: !GetAtt TickRole.Arn"),  # which SAM makes
         (
