@@ -30,7 +30,7 @@ def hasty(tmp_path):
     """The project's template with little time for the function jobs."""
     text = (ROOT / "template.yaml").read_text(encoding="utf-8")
     changed, times = re.subn(
-        r"(CodeUri: functions/jobs\n(?:.*\n){2})      Timeout: 900\n",
+        r"(CodeUri: functions/jobs\n(?:.*\n){2,3})      Timeout: 900\n",
         rf"\1      Timeout: {FUNCTION_SECONDS}\n",
         text,
     )

@@ -61,7 +61,8 @@ async def _settled(me: Process, writer: Ticker, world: WorldTruth) -> None:
     """Tick a world until nothing is open: at most so far as something is due, and a few ticks."""
     held = world.ledger.open
     latest = max((each.tick for each in held.values()), default=world.published)
-    limit = max(latest, world.published) + len(held) + 2
+    # What was cancelled takes its room in a tick as well, until it is taken out of its page.
+    limit = max(latest, world.published) + len(world.ledger.named) + 2
 
     async def settled() -> bool:
         if world.status != "active" or not held:
