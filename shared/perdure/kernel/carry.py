@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Self
 
+from perdure.kernel.documents.records import StoreHead
 from perdure.kernel.errors import Conflict
 from perdure.kernel.floor import check_run_by, floor_key
 from perdure.kernel.ids import Instant, Partition, StorageId, short_hash
@@ -139,6 +140,9 @@ class Carrier:
         elif kind in _LANDINGS and sort == "head":
             landing = LandingHead.read(partition, sort, body)
             body = replace(landing, fence=Fence()).body()
+        elif kind == "d" and sort == "head":
+            # Nobody sees it until it is all there; whoever has an owner in hand keeps it.
+            body = replace(StoreHead.read(partition, sort, body), status="staged").body()
         elif kind == "w" and sort.startswith("due/"):
             body = self._page(Page.read(partition, sort, body)).body()
         return Raw(partition=self.partition(partition), sort=sort, spelled=body)

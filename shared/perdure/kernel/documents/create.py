@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from perdure.kernel.documents.commit import DocumentsRequest, no_store
+from perdure.kernel.documents.commit import DocumentsRequest, check_whole, no_store
 from perdure.kernel.documents.records import (
     DocumentStore,
     HeldOwner,
     StoreHead,
+    StoreStatus,
     document_store_key,
     store_head_key,
 )
@@ -46,6 +47,8 @@ class DocumentStoreInfo:
     importing: bool = False
     """An import into it has not ended."""
 
+    status: StoreStatus = "open"
+
 
 def told(store: DocumentStore, head: StoreHead) -> DocumentStoreInfo:
     """Put catalog record and head together."""
@@ -60,6 +63,7 @@ def told(store: DocumentStore, head: StoreHead) -> DocumentStoreInfo:
         diverged=head.diverged,
         follows=head.follows,
         importing=head.importing is not None,
+        status=head.status,
     )
 
 
@@ -99,6 +103,8 @@ class CreateDocumentStore(DocumentsRequest):
                     found=f"one of app {store.app!r}",
                 )
             return Decision(told(store, head))
+        if head is not None:
+            check_whole(head, self.ref)
         if store is not None or head is not None:
             raise Contended(
                 expected=f"all of document store {self.ref.store!r} or nothing",

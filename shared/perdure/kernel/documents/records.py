@@ -35,6 +35,10 @@ History = Literal["none", "latest", "rewindable"]
 
 HISTORIES: Final[tuple[History, ...]] = get_args(History)
 
+StoreStatus = Literal["open", "staged", "moving", "moved"]
+"""Whether a store takes commits. ``staged``: a migration brings it, and nobody sees it yet.
+``moving`` and ``moved``: it is on its way to another storage, or there."""
+
 ID_FIRST: Final = 2
 """First id that a store gives: 1 is the root conversation's."""
 
@@ -80,6 +84,7 @@ class StoreHead(Record):
         "diverged": None,
         "follows": False,
         "importing": None,
+        "status": "open",
     }
 
     lineage: Lineage
@@ -103,9 +108,10 @@ class StoreHead(Record):
     """It is a replica: it takes the commits of its source, and none of its own."""
 
     importing: Importing | None = None
+    status: StoreStatus = "open"
 
     def body(self) -> bytes:
-        is_usual = self.diverged is None and self.importing is None
+        is_usual = self.diverged is None and self.importing is None and self.status == "open"
         if is_usual and all(each.holder.isascii() for each in self.held):
             return spelling.store_head(self)
         # Texts of anybody: one that could not be read again is refused.
