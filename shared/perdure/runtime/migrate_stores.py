@@ -92,7 +92,7 @@ class StoresMoved:
             if info.held_until is not None and now < info.held_until:
                 raise NotQuiescent(
                     expected="every document store of the source at rest",
-                    found=f"document store {ref.store!r}, whose job {job} is worked on for"
+                    found=f"document store {ref.store!r} whose job {job} is worked on for"
                     f" {info.held_until - now} ms more",
                 )
 

@@ -96,7 +96,7 @@ class CreateDocumentStore(DocumentsRequest):
     def decide(self, view: View, now: Instant) -> Decision[DocumentStoreInfo]:
         store = view.get(document_store_key(self.ref))
         head = view.get(store_head_key(self.ref.partition))
-        if store is not None and head is not None:
+        if store is not None and head is not None and head.status != "staged":
             if store.app != self.app:
                 raise Conflict(
                     expected=f"document store {self.ref.store!r} of app {self.app!r}",
@@ -133,7 +133,8 @@ class DescribeDocumentStore(DocumentsRequest):
     def decide(self, view: View, now: Instant) -> Decision[DocumentStoreInfo]:
         store = view.peek(document_store_key(self.ref))
         head = view.peek(store_head_key(self.ref.partition))
-        if store is None or head is None:
+        # Of a store that has just arrived the two may be seen as of before and after.
+        if store is None or head is None or head.status == "staged":
             raise no_store(self.ref)
         return Decision(told(store, head))
 
@@ -170,7 +171,7 @@ class DiscoverDocumentStores:
         infos = [
             told(store, head)
             for store, key in zip(stores, heads, strict=True)
-            if (head := view.peek(key)) is not None
+            if (head := view.peek(key)) is not None and head.status != "staged"
         ]
         more = stores[-1].store if len(stores) == self.limit else None
         return Decision((infos, more))
