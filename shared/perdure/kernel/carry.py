@@ -12,6 +12,7 @@ from perdure.kernel.errors import Conflict
 from perdure.kernel.floor import check_run_by, floor_key
 from perdure.kernel.ids import Instant, Partition, StorageId, short_hash
 from perdure.kernel.landing import LandingHead
+from perdure.kernel.migration import migration_key
 from perdure.kernel.pages import Page
 from perdure.kernel.places import catalog_partition
 from perdure.kernel.record import Record
@@ -92,12 +93,20 @@ class ImportRaw:
         return self.partition
 
     def reads(self) -> Reads:
-        floor = floor_key(catalog_partition(self.storage))
-        return Reads(keys=(floor, *(record.key for record in self.records)))
+        catalog = catalog_partition(self.storage)
+        named = (floor_key(catalog), migration_key(catalog, self.migration))
+        return Reads(keys=(*named, *(record.key for record in self.records)))
 
     def decide(self, view: View, now: Instant) -> Decision[None]:
-        # Else one who slept here would bring back what living worlds have removed since.
-        check_run_by(view, catalog_partition(self.storage), "staged", self.migration)
+        # Else one who slept here would bring back what the living have removed since.
+        catalog = catalog_partition(self.storage)
+        check_run_by(view, catalog, "staged", self.migration)
+        known = view.get(migration_key(catalog, self.migration))
+        if known is not None and known.has("verified"):
+            raise Conflict(
+                expected=f"migration {self.migration} to be copying still",
+                found=f"stage {known.stage}",
+            )
         new: list[Raw] = []
         for record in self.records:
             known = view.get(record.key)
