@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 
 import pytest
+from tests.support import conversing
 from tests.support.documents import LINEAGE, REF
 from tests.support.exporting import BytesSource, bytes_of
-from tests.support.histories import MOVED
+from tests.support.histories import ITEMS, MOVED, sized
 from tests.support.moving_stores import ARRIVED, HERE, THERE, End, lived, mover, raw
 from tests.support.running_jobs import NAME, MovedClock, Result, app_with
 from tests.support.stores import dynamodb_moto, memory, sqlite
@@ -16,11 +17,13 @@ from perdure.authority.memory import MemoryStore
 from perdure.kernel.documents.commit import CommitWrites, TakeOwner
 from perdure.kernel.documents.jobs.hints import JobWakes
 from perdure.kernel.documents.log import LogPlace
+from perdure.kernel.documents.migrate import AlterTable, MoveRows
 from perdure.kernel.documents.moving import FindStoreHead
 from perdure.kernel.documents.reserve import ReserveIds
 from perdure.kernel.documents.rows import PutRow
 from perdure.kernel.ids import Holder, Instant, Lineage, Token
 from perdure.kernel.places import WAKE_SHARDS
+from perdure.runtime.documents.conversations import ConversationStorage
 from perdure.runtime.documents.importing import import_store
 from perdure.runtime.documents.jobs.hand import JobCrew
 from perdure.runtime.documents.jobs.jobs import Jobs
@@ -306,3 +309,41 @@ async def test_exports_that_jobs_made_stay_with_them():
 
     assert there.objects.held == {"kept": b"y"}
     assert receipt["objects"]["count"] == 1
+
+
+async def test_a_table_half_way_to_its_next_version_is_brought_there_at_the_destination():
+    here, there = End(HERE), End(THERE)
+    store = await here.made()
+    await prepared(store, (ITEMS,), {})
+    row = {"shelf": "stock", "color": "grey", "more": None}
+    await store.commit([PutRow(ITEMS, {**row, "number": number}) for number in range(3)])
+    await here.authority.execute(AlterTable(REF, MOVED, Token("alter")))
+    first = sized({**row, "number": 0}, 1)
+    moved = ((("stock", 0), first),)
+    await here.authority.execute(MoveRows(REF, MOVED, Token("rows"), behind=None, rows=moved))
+
+    await mover(here, there).move()
+    arrived = await OpenStore.open(there.means, ARRIVED)
+    before = await bytes_of(there.means, ARRIVED)
+    await prepared(arrived, (MOVED,), {"items": sized})
+
+    assert before == await bytes_of(here.means, REF)
+    found, _ = await stores(there).rows("notes", RowsAsked(MOVED.full_name))
+    assert [each.value["size"] for each in found] == [4, 4, 4]
+
+
+async def test_a_conversation_goes_on_where_it_was():
+    here, there = End(HERE), End(THERE)
+    talk = await ConversationStorage.open(await here.made(), "pi")
+    await talk.commit([conversing.conversation(1)])
+    entry = conversing.entry(talk.mint(), head={"n": 1})
+    await talk.commit([entry])
+    await talk.close()
+
+    await mover(here, there).move()
+    over_there = await ConversationStorage.open(await OpenStore.open(there.means, ARRIVED), "pi")
+    again = conversing.entry(over_there.mint(), head={"n": 2})
+    await over_there.commit([again])
+    found = [await over_there.entry(each["value"]["id"]) for each in (entry, again)]
+
+    assert [each["entry"] for each in found] == [entry["value"], again["value"]]

@@ -227,6 +227,20 @@ async def test_a_handle_that_was_open_all_along_goes_on_once_the_move_is_given_u
     assert [each.job.job for each in await jobs(here).run_due(deadline=LATER)] == ["due"]
 
 
+@pytest.mark.parametrize(
+    "stage", ["stilled", "stilling stores", "objects", "copying records", "tables", "verified"]
+)
+async def test_a_move_that_is_given_up_anywhere_lets_the_source_go_on(past, stage):
+    source, destination = copied(past), MemoryStore()
+    here, there = End(HERE, source), End(THERE, destination)
+    with pytest.raises(Died):
+        await mover(here, there, progress=stopping(stage, 1, die)).move()
+
+    await mover(End(HERE, source), End(THERE, destination)).give_up()
+
+    assert (await takes(End(HERE, source)), await takes(End(THERE, destination))) == (True, False)
+
+
 async def test_what_a_given_up_move_has_left_is_never_taken_for_a_store(past):
     here, there = End(HERE, copied(past)), End(THERE)
     going = mover(here, there, progress=stopping("tables", 1, die))
