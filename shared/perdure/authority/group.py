@@ -153,7 +153,9 @@ async def _outcome(
             lacking = missing
         except Exception as error:  # noqa: BLE001  # it is this caller's answer, no one else's
             return view, error
-        if isinstance(lacking, SeenInPart) and proven.issuperset(lacking.reads.peeks):
+        if isinstance(lacking, SeenInPart) and (
+            view.is_snapshot or proven.issuperset(lacking.reads.peeks)
+        ):
             return view, lacking.error
         more = _more(member, lacking, proven, first=first)
         if more is None:
