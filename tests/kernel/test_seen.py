@@ -294,7 +294,7 @@ async def test_an_open_intent_that_does_not_show_yet_is_handed_on(h):
     h.store.hide(intent_key(landing, BATCH))
     h.clock.advance(LEASE + 1)
 
-    grip = await h.authority.execute(TakeLandingFence(h.storage, Holder("bob"), LEASE))
+    grip = await h.rival_authority("b").execute(TakeLandingFence(h.storage, Holder("bob"), LEASE))
 
     assert grip.intent == finish.intent
 
