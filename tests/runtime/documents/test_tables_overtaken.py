@@ -151,17 +151,17 @@ class Overtaking:
 
 
 @pytest.mark.parametrize("commit", range(1, 6))
-@pytest.mark.parametrize("ends", [True, *slow(False)])
+@pytest.mark.parametrize("how", ["ends", *slow("dies")])
 async def test_code_of_the_version_between_that_still_runs_is_refused_and_damages_nothing(
-    commit: int, *, ends: bool
+    commit: int, how: str
 ) -> None:
     records = MemoryStore()
     await filled(records.reopened())
 
     async def overtake() -> None:
-        plan = FaultPlan() if ends else FaultPlan({3: Fault.CRASH_BEFORE})
+        plan = FaultPlan() if how == "ends" else FaultPlan({3: Fault.CRASH_BEFORE})
         async with opened(records.reopened(plan), prefix="third") as third:
-            with nullcontext() if ends else pytest.raises(Crashed):
+            with nullcontext() if how == "ends" else pytest.raises(Crashed):
                 await prepared(third, [THIRD], TO_THIRD)
 
     async with opened(Overtaking(records.reopened(), commit, overtake), prefix="second") as second:

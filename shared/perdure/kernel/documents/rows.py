@@ -18,7 +18,12 @@ from perdure.kernel.documents.errors import (
 from perdure.kernel.documents.places import Part
 from perdure.kernel.documents.records import IndexRow, Row, row_key
 from perdure.kernel.documents.step import Step
-from perdure.kernel.documents.tables import Table, check_table, stored_table_key
+from perdure.kernel.documents.tables import (
+    StoredTable,
+    Table,
+    check_table,
+    stored_table_key,
+)
 from perdure.kernel.errors import InvalidValue, TooLarge
 from perdure.kernel.ids import Partition
 from perdure.kernel.places import after
@@ -245,17 +250,22 @@ def index_key(store: Partition, sort: str) -> Key[IndexRow]:
 
 
 def prove_table(step: Step, table: Table) -> None:
-    """Hold a table to what the store has of it.
+    """Hold a table to what the store has of it. Raises as :func:`check_stands`."""
+    check_stands(step.read(stored_table_key(step.store, table.full_name)), table)
+
+
+def check_stands(stored: StoredTable | None, table: Table) -> None:
+    """Refuse a table that is not what it is declared as, or not yet.
 
     Raises: UnknownTable, NewerTable, TableMigrating, SchemaMismatch.
     """
-    stored = step.read(stored_table_key(step.store, table.full_name))
     if stored is None:
         raise UnknownTable(expected="a table that was declared", found=table.full_name)
     if check_table(stored, table) < table.version or stored.moving is not None:
+        way = "" if stored.moving is None else f", on its way to {stored.moving_to}"
         raise TableMigrating(
             expected=f"{table.full_name} at version {table.version}",
-            found=f"version {stored.version}: its rows are still to be migrated",
+            found=f"version {stored.version}{way}: prepare it, or wait for whoever does",
         )
 
 

@@ -355,7 +355,7 @@ def check_table(stored: StoredTable, table: Table) -> int:
     if newest > table.version:
         raise NewerTable(
             expected=f"{table.full_name} at version {table.version} or older",
-            found=f"version {newest}",
+            found=f"version {newest}: newer code has it",
         )
     fingerprint = stored.fingerprint if moving is None else moving.fingerprint
     if newest == table.version and fingerprint != table.fingerprint:
@@ -393,5 +393,5 @@ def tables_altered(prepared: int | None, found: int) -> TableMigrating:
     """Return the refusal of a writer whose tables somebody has altered since."""
     return TableMigrating(
         expected=f"tables as they were prepared, at change {prepared}",
-        found=f"change {found}: open the store again",
+        found=f"change {found}: look at them again",
     )

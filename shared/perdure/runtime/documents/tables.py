@@ -58,6 +58,7 @@ async def _moved(
         migrate = AS_IT_WAS
     grips = store.grips
     moved: Moved = await store.ordered(AlterTable(store.ref, table, store.attempt(), grips))
+    store.tables.expect(table)
     while moved.stored.moving is not None:
         moved = await _chunk_moved(store, table, moved.stored, migrate)
 
