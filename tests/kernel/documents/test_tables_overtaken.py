@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.support.documents import REF
 from tests.support.store_desk import Desk
 from tests.support.store_pages import (
@@ -34,6 +36,12 @@ FOURTH = Table(
     "notes", "pages", {"id": "int", "by": "str", "was": "int"}, ("id",),
     {"by_was": ("was",), "by_author": ("by",)}, version=4,
 ).checked()  # fmt: skip
+
+
+def at_version(version: int) -> Table:
+    """Return a table of the columns of OLD whose indexes are others at each version."""
+    indexes = OLD.indexes if version == 1 else {f"i{version}": ("size",), "by_author": ("by",)}
+    return Table("notes", "pages", OLD.columns, OLD.key, indexes, version=version)
 
 
 def told(row: dict[str, Any], version: int) -> dict[str, Any]:
@@ -92,6 +100,35 @@ def test_a_move_that_has_overtaken_another_is_overtaken_itself(moved: int, again
     assert [row["was"] for row in at.values(FOURTH)] == before
     assert at.stored(FOURTH) == stored_as(REF.partition, FOURTH)
     assert at.index_is_whole(FOURTH)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, COUNT), st.booleans()), max_size=8))
+def test_whatever_overtakes_what_every_row_is_met_once_by_each_move(steps: list[Any]):
+    """A model of a table: the version of each row, and how far the move under way has come."""
+    at = desk(COUNT)
+    version, rows, done = 1, [1] * COUNT, COUNT
+    for newer, count, ends in steps:
+        if newer:
+            version, done = version + newer, 0
+            at.ask(AlterTable(REF, at_version(version), at.attempt()))
+        met = list[int]()
+        if at.stored(OLD).moving is not None:
+            move(at, count, lambda row, was, met=met: met.append(was) or row, at_version(version))
+            if ends:
+                at.ask(EndMove(REF, at_version(version), at.attempt()))
+
+            assert met == rows[done : done + count]
+            rows[done : done + count] = [version] * len(met)
+            done = min(COUNT, done + count)
+
+        assert versions(at) == rows
+        assert (at.stored(OLD).moving is None) == (at.stored(OLD).version == version)
+        assert at.index(OLD) == {
+            sort: (row.row_key)
+            for row in at.rows(OLD)
+            for sort in at_version(row.version).index_sorts(row.value)
+        }
 
 
 def test_a_table_keeps_what_was_overtaken_as_long_as_a_row_is_of_it():
@@ -190,9 +227,6 @@ def test_the_key_stays_and_so_does_what_a_version_is_while_one_overtakes_another
 
 
 def test_only_so_many_moves_are_overtaken_and_the_newest_can_go_on():
-    def at_version(version: int) -> Table:
-        return Table("notes", "pages", OLD.columns, OLD.key, OLD.indexes, version=version)
-
     count = OVERTAKEN_MAX + 2
     at = Desk(at_version(1))
     at.commit(*(PutRow(at_version(1), old(id)) for id in range(1, count + 1)))
