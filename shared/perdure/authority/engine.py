@@ -324,7 +324,9 @@ def _unproven(group: list[Asked], view: View) -> list[Asked]:
     that came in between.
     """
     names = tuple(view.named)
-    if not 1 < len(names) <= limits.LOAD_KEYS_MAX:
+    if len(names) < 2 or view.is_snapshot:
+        return []
+    if max(len(member.reads.peeks) for member in group) + len(names) > limits.LOAD_KEYS_MAX:
         return []
     if any(member.reads.snapshot or member.reads.ranges for member in group):
         return []
