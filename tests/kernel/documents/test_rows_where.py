@@ -33,6 +33,7 @@ from perdure.kernel.errors import (
     UnknownField,
     WrongType,
 )
+from perdure.kernel.limits import SORT_BYTES_MAX
 
 pytestmark = pytest.mark.stores
 
@@ -232,13 +233,20 @@ def test_a_condition_that_no_key_can_hold_is_met_by_no_row():
 
 def test_a_condition_that_is_longer_than_any_key_is_met_by_no_row():
     columns: dict[str, Any] = {f"c{n}": "str" for n in range(6)}
-    wide = Table("notes", "wide", columns, tuple(columns), {"all": tuple(columns) * 9}).checked()
+    wide = Table("notes", "wide", columns, tuple(columns), {"most": ("c1", "c2") * 40}).checked()
     at = Desk(wide)
     at.commit(InsertRow(wide, dict.fromkeys(columns, "")))
 
-    at.commit(DeleteWhere(wide, dict.fromkeys(columns, "x" * 250), count=0))
-    at.commit(DeleteWhere(wide, {"c1": "x"}, count=0))
-    at.commit(DeleteWhere(wide, dict.fromkeys(columns, ""), count=1))
+    for where, count in (
+        (dict.fromkeys(columns, "x" * 250), 0),
+        ({"c1": "x"}, 0),
+        ({name: "x" for name in columns if name != "c0"}, 0),
+        (dict.fromkeys(columns, ""), 1),
+    ):
+        write = DeleteWhere(wide, where, count)
+        (looked_at,) = write.reads(REF.partition).ranges
+        assert len(looked_at.last) <= SORT_BYTES_MAX
+        at.commit(write)
 
 
 @pytest.mark.parametrize("seed", range(3))

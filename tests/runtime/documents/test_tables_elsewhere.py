@@ -144,6 +144,21 @@ async def test_a_handle_that_had_the_older_version_is_for_the_newer_once_it_has_
         await check_moved(store)
 
 
+async def test_a_handle_that_had_the_older_version_learns_of_the_newer_that_it_could_not_move() -> (
+    None
+):
+    records = MemoryStore()
+    async with handle(records, OLD) as store:
+        await migrated(records, dies_at=3)
+        with pytest.raises(TableMigrating, match="a migration of"):
+            await prepared(store, [NEW])
+        await refused(store, NEW, TableMigrating, "on its way to 2")
+
+        await migrated(records)
+
+        await check_moved(store)
+
+
 async def test_whoever_may_not_move_a_table_reads_it_as_soon_as_its_holder_has() -> None:
     records = MemoryStore()
     async with handle(records) as holder:
@@ -192,6 +207,25 @@ async def test_a_reading_that_trips_over_rows_of_another_shape_is_told_why() -> 
         await migrated(records)
 
         assert await store.read(author) == MOVED[1]["author"]
+
+
+async def test_a_commit_learns_that_a_table_is_there_and_does_not_ask_again() -> None:
+    records = MemoryStore()
+    await filled(records.reopened())
+    counted = records.reopened()
+    async with opened(counted, prefix="mine") as store:
+        with pytest.raises(MigrationFailed):
+            await prepared(store, [NEW], {"pages": lambda row, _: row})
+        await migrated(records)
+
+        loads = []
+        for _ in range(3):
+            before = counted.loads
+            await store.commit([InsertRow(NEW, {**MOVED[1], "id": ROWS + len(loads)})])
+            loads.append(counted.loads - before)
+
+    assert loads[0] > 1
+    assert loads[1:] == [0, 0]
 
 
 async def test_a_change_of_tables_is_looked_at_once() -> None:
