@@ -133,10 +133,10 @@ class DocumentStores:
         """
         request = DeclareTables(self._others(store), (table.checked(),), self.means.new_token())
         declared = await self._steady(request)
-        for behind, version in declared.behind:
+        for behind, stored in declared.behind:
             raise TableMigrating(
                 expected=f"{behind.full_name} at version {behind.version}",
-                found=f"rows of version {version}, which its owner must migrate",
+                found=f"rows of version {stored.version}, which its owner must migrate",
             )
         return declared.schema
 
