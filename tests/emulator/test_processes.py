@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import textwrap
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.emulator.deployment import ROOT, environment
+from tests.support.children import child
 
 from perdure.kernel.errors import InvalidJson, InvalidValue, TooLarge
 from perdure_emulator.declared import Function
@@ -336,10 +336,8 @@ asyncio.run(story(*sys.argv[1:]))
 async def test_nobody_is_left_behind_by_an_emulator_that_is_killed(tmp_path):
     shutil.copy(ROOT / "tests" / "emulator" / "echo.py", tmp_path / "app.py")
     mark = tmp_path / "mark"
-    emulator = subprocess.Popen(  # noqa: ASYNC220
-        [sys.executable, "-c", EMULATOR, tmp_path / "app.py", mark], env=environment()
-    )
-    with emulator:
+    command = [sys.executable, "-c", EMULATOR, tmp_path / "app.py", mark]
+    with child(command, env=environment()) as emulator:
         process = await eventually(lambda: written(mark))
         assert is_running(process)
 
