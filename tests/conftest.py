@@ -8,12 +8,16 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from tests.support.leftovers import forget
 from tests.support.ministack import account, ministack
 from tests.support.queue import PaperQueue
 from tests.support.stores import dynamodb_client
 
 from perdure.api import wiring_queue
+
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")  # a machine may be as slow as it likes
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -58,7 +58,7 @@ def test_ctrl_c_in_a_run_of_ticks_lets_the_fence_go(local, root, harbour, pause_
         time.sleep(pause_seconds)
 
         run.send_signal(signal.SIGINT)
-        _, told = run.communicate(timeout=60)
+        _, told = run.communicate(timeout=120)
 
     assert run.returncode not in {0, -signal.SIGINT}, told
     assert "Traceback" not in told

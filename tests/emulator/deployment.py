@@ -21,7 +21,7 @@ from perdure_emulator.issuer import Issuer, issuer
 ROOT = Path(__file__).parents[2]
 APP = "tests.emulator.harbour:app"
 COMMAND = (sys.executable, "-m", "perdure.cli.main", "dev", "--app", APP)
-START_SECONDS = 60
+START_SECONDS = 120
 ADDRESS = re.compile(r"perdure is listening on (http://127\.0\.0\.1:\d+)\n")
 
 

@@ -24,7 +24,7 @@ from perdure_emulator.sandboxes import Throttled, TimedOut
 
 pytestmark = pytest.mark.cloud
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 @asynccontextmanager
@@ -36,7 +36,7 @@ async def placed(directory, *, handler=None, folder="echo", **said):
         shutil.copy(ROOT / "tests" / "emulator" / "echo.py", file)
     else:
         file.write_text(textwrap.dedent(handler), encoding="utf-8")
-    defaults = {"timeout_seconds": 30}
+    defaults = {"timeout_seconds": 120}
     function = Function(name="EchoFunction", file=file, handler="handler", **{**defaults, **said})
     place = InProcesses(function)
     try:
@@ -83,7 +83,7 @@ async def test_handler_gets_event_and_context_and_its_reply_comes_back(tmp_path)
 
     assert told["text"] == text
     assert told["arn"] == "arn:aws:lambda:us-east-1:000000000000:function:EchoFunction"
-    assert 25_000 < told["left_ms"] <= 30_000
+    assert 60_000 < told["left_ms"] <= 120_000
     assert told["directory"] == str(tmp_path / "echo")
     assert told["request_id"] != again["request_id"]
     assert told["process"] == again["process"] != os.getpid()
@@ -135,6 +135,7 @@ async def test_function_goes_on_when_nobody_waits_for_it(tmp_path):
     mark = tmp_path / "mark"
 
     async with placed(tmp_path) as place:
+        await ask(place, "tell")  # a process that has started takes an event at once
         event = {"for": str(gate), "leave": str(left), "mark": str(mark)}
         asked = asyncio.create_task(ask(place, "wait", patience=1.0, **event))
         await eventually(lambda: written(mark))

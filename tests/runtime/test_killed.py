@@ -25,7 +25,7 @@ from perdure.runtime.verify import Verifier
 
 pytestmark = pytest.mark.lifecycle
 
-SECONDS = 60
+SECONDS = 120
 
 
 class Life:
