@@ -316,7 +316,7 @@ async def test_close_does_not_wait_for_a_function_that_has_no_end(tmp_path):
     with pytest.raises(Died):
         await asked
     assert not is_running(process)
-    assert GRACE_SECONDS <= took < GRACE_SECONDS + 5
+    assert GRACE_SECONDS <= took < GRACE_SECONDS + 60
 
 
 EMULATOR = """
