@@ -256,6 +256,8 @@ class Bare(Conflict):
 
 
 class Cutless(str):
+    __slots__ = ()
+
     def __getitem__(self, _):
         raise RuntimeError("not to be cut")
 
