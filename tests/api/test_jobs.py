@@ -136,6 +136,8 @@ def test_nothing_is_started_in_a_store_that_is_not_there(boats):
     ("store", "body"),
     [
         ("perdure.system", {"name": "perdure.trim", "args": {"grace": 5}}),
+        ("perdure.system", {"name": "perdure.trim", "args": {"grace": "soon"}}),
+        ("perdure.system", {"name": "perdure.export", "args": {"store": "a/b"}}),
         ("perdure.system", {"name": "perdure.land", "job_id": "a/b"}),
         ("perdure.other", {"name": "perdure.land"}),
     ],
