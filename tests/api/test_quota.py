@@ -107,6 +107,31 @@ def test_commit_to_a_document_store_is_paid_once_and_only_if_it_happens(notes, q
     assert notes.snapshot() == before
 
 
+def test_making_document_stores_and_tables_is_paid_for_once_each(rig, quota):
+    quota(109, role="admin")
+    ann = rig.as_("admin")
+
+    def made(store):
+        return ann("POST", "/v1/stores", {"store_id": store})
+
+    def declared(name):
+        shape = {"columns": {"n": "int"}, "key": ["n"]}
+        return ann("PUT", f"/v1/stores/one/tables/ann:{name}", shape)
+
+    statuses = [made("one").status, made("one").status, made("two").status]
+    refused(declared("a:b"), 400, "invalid_id")
+    before = rig.snapshot()
+    refused(declared("late"), 429, "quota_exceeded")
+    refused(made("three"), 429, "quota_exceeded")
+
+    assert statuses == [201] * 3
+    assert rig.snapshot() == before
+
+    quota(110, role="admin")
+    assert [declared("tags").status, declared("tags").status] == [200] * 2
+    refused(declared("more"), 429, "quota_exceeded")
+
+
 def test_batch_beyond_the_whole_quota_is_too_large(rig, harbour, quota):
     quota(3)
     before = rig.snapshot()

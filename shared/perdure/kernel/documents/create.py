@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.documents.commit import DocumentsRequest, no_store
 from perdure.kernel.documents.records import (
     DocumentStore,
@@ -75,6 +76,9 @@ class CreateDocumentStore(DocumentsRequest):
     app: str = ""
     follows: bool = False
     """It begins as a replica of a store of that lineage."""
+
+    by: Caller = LOCAL
+    """Whose quota it is paid from."""
 
     def checked(self) -> CreateDocumentStore:
         """Return self if the id is one. Raises InvalidId."""
