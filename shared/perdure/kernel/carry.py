@@ -101,11 +101,11 @@ class ImportRaw:
         # Else one who slept here would bring back what the living have removed since.
         catalog = catalog_partition(self.storage)
         check_run_by(view, catalog, "staged", self.migration)
-        known = view.get(migration_key(catalog, self.migration))
-        if known is not None and known.has("verified"):
+        migration = view.get(migration_key(catalog, self.migration))
+        if migration is not None and migration.has("verified"):
             raise Conflict(
                 expected=f"migration {self.migration} to be copying still",
-                found=f"stage {known.stage}",
+                found=f"stage {migration.stage}",
             )
         new: list[Raw] = []
         for record in self.records:

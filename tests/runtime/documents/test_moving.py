@@ -39,8 +39,9 @@ from perdure.kernel.documents.jobs.work import (
     StopJob,
 )
 from perdure.kernel.documents.places import Address, DocumentStoreRef
-from perdure.kernel.documents.records import StoreStatus, store_head_key
+from perdure.kernel.documents.records import store_head_key
 from perdure.kernel.documents.sweep import SweepContents
+from perdure.kernel.documents.underway import StoreStatus
 from perdure.kernel.documents.writes import ChangeDocument, CreateDocument
 from perdure.kernel.errors import PerdureError
 from perdure.kernel.ids import DocumentId, DocumentStoreId, Holder, JobId, Token

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.documents.commit import DocumentsRequest, check_whole, no_store
 from perdure.kernel.documents.records import (
     DocumentStore,
     HeldOwner,
     StoreHead,
-    StoreStatus,
     document_store_key,
     store_head_key,
 )
+from perdure.kernel.documents.underway import StoreStatus
 from perdure.kernel.errors import Conflict, Contended
 from perdure.kernel.floor import check_floor, floor_key
 from perdure.kernel.ids import (
@@ -26,6 +27,7 @@ from perdure.kernel.ids import (
     checked_id,
 )
 from perdure.kernel.places import after, catalog_partition
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.view import Decision, Range, Reads, View
 
 
@@ -78,6 +80,9 @@ class CreateDocumentStore(DocumentsRequest):
     app: str = ""
     follows: bool = False
     """It begins as a replica of a store of that lineage."""
+
+    by: Caller = LOCAL
+    """Whose quota it is paid from."""
 
     def checked(self) -> CreateDocumentStore:
         """Return self if the id is one. Raises InvalidId."""
@@ -133,10 +138,11 @@ class DescribeDocumentStore(DocumentsRequest):
     def decide(self, view: View, now: Instant) -> Decision[DocumentStoreInfo]:
         store = view.peek(document_store_key(self.ref))
         head = view.peek(store_head_key(self.ref.partition))
-        # Of a store that has just arrived the two may be seen as of before and after.
-        if store is None or head is None or head.status == "staged":
+        if store is not None and head is not None and head.status != "staged":
+            return Decision(told(store, head))
+        if store is None and (head is None or head.status == "staged"):
             raise no_store(self.ref)
-        return Decision(told(store, head))
+        raise SeenInPart(self.reads().peeks, no_store(self.ref))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from perdure.kernel.canonical import canonical, digest, strict
 from perdure.kernel.documents import places
 from perdure.kernel.documents.bodies import fields_in, json_in, object_in, typed
 from perdure.kernel.documents.places import Address, DocumentStoreRef, Part
-from perdure.kernel.documents.underway import Importing
+from perdure.kernel.documents.underway import Importing, StoreStatus
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import (
     DocumentId,
@@ -34,10 +34,6 @@ History = Literal["none", "latest", "rewindable"]
 """What is kept of a document: nothing of the past, that it was, or all that it ever said."""
 
 HISTORIES: Final[tuple[History, ...]] = get_args(History)
-
-StoreStatus = Literal["open", "staged", "moving", "moved"]
-"""Whether a store takes commits. ``staged``: a migration brings it, and nobody sees it yet.
-``moving`` and ``moved``: it is on its way to another storage, or there."""
 
 ID_FIRST: Final = 2
 """First id that a store gives: 1 is the root conversation's."""

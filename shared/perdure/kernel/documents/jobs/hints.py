@@ -15,7 +15,8 @@ from perdure.kernel.documents.jobs.records import (
     job_wake_key,
 )
 from perdure.kernel.documents.places import job_wake_partition
-from perdure.kernel.documents.records import StoreStatus, store_head_key
+from perdure.kernel.documents.records import store_head_key
+from perdure.kernel.documents.underway import StoreStatus
 from perdure.kernel.documents.writes import lives_before
 from perdure.kernel.hints import HintsDue
 from perdure.kernel.ids import Instant, Partition
