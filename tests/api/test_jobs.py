@@ -7,9 +7,11 @@ from tests.api.job_rig import boats_on
 
 from perdure.api.decoding import cursor
 from perdure.kernel import limits
+from perdure.kernel.documents.jobs.records import JobAddress
+from perdure.kernel.documents.jobs.start import StartJob
 from perdure.kernel.documents.jobs.take import TakeJob
 from perdure.kernel.errors import OutcomeUnknown
-from perdure.kernel.ids import Holder, Token
+from perdure.kernel.ids import Holder, JobId, Token
 
 pytestmark = pytest.mark.stores
 
@@ -240,9 +242,9 @@ def test_what_cannot_be_looked_at_is_refused(boats, path, query, status, code):
 def test_aborted_job_is_marked_and_one_that_ended_is_terminal(boats):
     boats.ann("POST", BOATS, ROW)
     marked = boats.ann("POST", f"{BOATS}/row/j-1/abort", {"reason": "storm"})
-    again = boats.ann("POST", f"{BOATS}/row/j-1/abort", {})
+    again = boats.ann("POST", f"{BOATS}/row/j-1/abort", {"owner": "chores"})
     boats.run()
-    terminal = boats.ann("POST", f"{BOATS}/row/j-1/abort", {})
+    terminal = boats.ann("POST", f"{BOATS}/row/j-1/abort", {"owner": "chores"})
 
     assert (marked.status, marked.body["state"]) == (202, "marked")
     assert (again.body["state"], terminal.body["state"]) == ("marked", "terminal")
@@ -316,6 +318,49 @@ def test_what_is_not_blocked_is_not_retried(boats, path, status, code):
     refused = boats.ann("POST", path)
 
     assert (refused.status, refused.body["code"]) == (status, code)
+    assert boats.snapshot() == before
+
+
+# ------------------------------------------------------------------ what no code declares
+
+
+def undeclared(boats):
+    """Let a job be there that another application, or an older one, has declared."""
+    address = JobAddress("ferries", "sail", JobId("old"))
+    ref = boats.ports.jobs.ref("boats")
+    asked = StartJob(ref, address, Token("old"), version=1, fingerprint="old", args={})
+    boats.ann.sandbox._loop().run(boats.ports.jobs.means.authority.execute(asked.checked()))
+
+
+def test_job_that_no_code_declares_is_told_of_and_dropped_by_its_owner(boats):
+    undeclared(boats)
+    one = f"{BOATS}/sail/old"
+    listed = boats.ann("GET", BOATS, query="owner=ferries").body["jobs"]
+    unnamed = boats.ann("POST", f"{one}/abort", {})
+    told = boats.ann("GET", one, query="owner=ferries")
+    aborted = boats.ann("POST", f"{one}/abort", {"owner": "ferries", "reason": "sold"})
+    after = boats.ann("GET", one, query="owner=ferries").body
+
+    assert [each["job_id"] for each in listed] == ["old"]
+    assert (unnamed.status, unnamed.body["code"]) == (404, "unknown_job")
+    assert (told.status, told.body["phase"]) == (200, "pending")
+    assert (aborted.status, aborted.body["state"]) == (202, "marked")
+    assert after["outcome"]["error"] == {"kind": "aborted", "reason": "sold"}
+    assert boats.ports.nudged == []
+
+
+def test_owner_of_a_job_is_held_to_what_it_is(boats):
+    boats.ann("POST", BOATS, ROW)
+    one = f"{BOATS}/row/j-1/abort"
+    before = boats.snapshot()
+
+    other = boats.ann("POST", one, {"owner": "ferries"})
+    wrong = boats.ann("POST", one, {"owner": "a b"})
+    system = boats.ann("POST", f"{SYSTEM}/perdure.never/x/abort", {"owner": "perdure"})
+
+    assert (other.status, other.body["code"]) == (404, "unknown_job")
+    assert (wrong.status, wrong.body["code"]) == (400, "invalid_id")
+    assert (system.status, system.body["code"]) == (403, "not_permitted")
     assert boats.snapshot() == before
 
 
