@@ -26,6 +26,7 @@ from perdure.kernel.ids import (
     checked_id,
 )
 from perdure.kernel.places import after, catalog_partition
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.view import Decision, Range, Reads, View
 
 
@@ -131,9 +132,11 @@ class DescribeDocumentStore(DocumentsRequest):
     def decide(self, view: View, now: Instant) -> Decision[DocumentStoreInfo]:
         store = view.peek(document_store_key(self.ref))
         head = view.peek(store_head_key(self.ref.partition))
-        if store is None or head is None:
+        if store is not None and head is not None:
+            return Decision(told(store, head))
+        if store is None and head is None:
             raise no_store(self.ref)
-        return Decision(told(store, head))
+        raise SeenInPart(self.reads().peeks, no_store(self.ref))
 
 
 @dataclass(frozen=True, slots=True)

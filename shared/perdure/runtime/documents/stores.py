@@ -142,10 +142,10 @@ class DocumentStores:
         token = self.means.new_token()
         request = DeclareTables(self.others(store), (table.checked(),), token, by=by)
         declared = await self._steady(request)
-        for behind, version in declared.behind:
+        for behind, stored in declared.behind:
             raise TableMigrating(
                 expected=f"{behind.full_name} at version {behind.version}",
-                found=f"rows of version {version}, which its owner must migrate",
+                found=f"rows of version {stored.version}, which its owner must migrate",
             )
         return declared.schema
 
