@@ -219,27 +219,6 @@ def test_a_finish_is_resumed_and_not_counted(store):
 # 14: blocked
 
 
-def test_an_abort_ends_a_job_that_no_code_knows_once_nobody_has_it_in_hand(store):
-    store.start(state={"read": 0})
-    grip = store.taken().grip
-
-    assert store.abort("gone", is_orphan=True) == "marked"
-    assert (store.told().phase, store.told().abort) == ("running", "gone")
-    store.died()
-    assert store.abort("again", is_orphan=True) == "marked"
-    assert store.told().outcome == Failed(Aborted("again"))
-    assert store.abort(is_orphan=True) == "terminal"
-    with pytest.raises(StaleWriter):
-        store.settle(grip)
-
-
-def test_an_abort_without_words_is_no_restart(store):
-    store.start()
-    store.abort("")
-
-    assert store.taken().record.outcome == Failed(Aborted(""))
-
-
 def test_a_blocked_job_stays_until_it_is_aborted(store):
     store.start()
     store.take(fingerprint="other")
