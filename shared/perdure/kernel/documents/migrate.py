@@ -18,6 +18,7 @@ from perdure.kernel.documents import places
 from perdure.kernel.documents.commit import (
     DocumentsRequest,
     OwnerGrip,
+    check_open,
     check_owners,
     existing_head,
     logged,
@@ -107,6 +108,7 @@ class _TableRequest(DocumentsRequest):
     def _ended(
         self, head: StoreHead, step: Step, stored: StoredTable, now: Instant
     ) -> Decision[Moved]:
+        check_open(head, self.ref)
         head = check_owners(head, step.owners, self.grips, now)
         after, entry = logged(head, step, self.attempt, now)
         return Decision(Moved(after.schema, stored), (*step.writes(), entry, after))
