@@ -73,6 +73,8 @@ class Stored(NamedTuple):
 
     version: Version
     body: bytes
+    parts: tuple[tuple[Key[Any], Version], ...] = ()
+    """Where the bytes lie, if not with the record."""
 
 
 @dataclass(frozen=True, slots=True)
