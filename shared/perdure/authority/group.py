@@ -110,6 +110,14 @@ class Decided:
                 member.fail(verdict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a request stands in its group."""
+
+    is_first: bool
+    is_only: bool
+
+
 Fetch = Callable[[View, Reads], Awaitable[View]]
 """Returns the view with more loaded into it; for a snapshot a new view."""
 
@@ -126,7 +134,8 @@ async def decided(
     for place, member in enumerate(members):
         named = len(view.named)
         view.name(member.reads.keys)
-        outcome = await _outcome(member, view, now, fetch, first=not verdicts)
+        place_in = _Place(is_first=not verdicts, is_only=len(members) == 1)
+        outcome = await _outcome(member, view, now, fetch, place_in)
         if outcome is None:
             view.forget_names(named)
             return Decided(view, tuple(verdicts), tuple(members[place:]))
@@ -142,7 +151,7 @@ async def decided(
 
 
 async def _outcome(
-    member: Asked, view: View, now: Callable[[], Instant], fetch: Fetch, *, first: bool
+    member: Asked, view: View, now: Callable[[], Instant], fetch: Fetch, place: _Place
 ) -> tuple[View, Decision[Any] | Exception] | None:
     """Return the view and what was decided on it, or None if that must be done alone."""
     proven: set[Key[Any]] = set()
@@ -157,7 +166,7 @@ async def _outcome(
             view.is_snapshot or proven.issuperset(lacking.reads.peeks)
         ):
             return view, lacking.error
-        more = _more(member, lacking, proven, first=first)
+        more = _more(member, lacking, proven, place)
         if more is None:
             return None
         if more.snapshot:
@@ -169,14 +178,15 @@ async def _outcome(
 
 
 def _more(
-    member: Asked, lacking: Missing, proven: Collection[Key[Any]], *, first: bool
+    member: Asked, lacking: Missing, proven: Collection[Key[Any]], place: _Place
 ) -> Reads | None:
     """Return what to load before ``member`` is decided again, or None if that must be alone."""
     more, was_alone = lacking.reads, member.alone
     is_proof = isinstance(lacking, SeenInPart)
     member.alone = was_alone or is_proof or bool(more.ranges)
     # What is of one moment holds nothing that others of a group wrote.
-    if (member.alone and not first) or (is_proof and not was_alone):
+    leaves = is_proof and not was_alone and not place.is_only
+    if leaves or (member.alone and not place.is_first):
         return None
     if is_proof:
         more = _at_once(member, more, proven)
