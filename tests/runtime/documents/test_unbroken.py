@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from perdure.runtime.documents.unbroken import Unbroken
+from perdure.runtime.documents.unbroken import Unbroken, UnderWay
 
 pytestmark = pytest.mark.stores
 
 
 async def test_a_caller_is_told_what_the_work_comes_to_or_raises() -> None:
-    unbroken = Unbroken()
+    unbroken = Unbroken(UnderWay())
 
     async def found() -> int:
         return 5
@@ -29,7 +29,7 @@ async def test_a_caller_is_told_what_the_work_comes_to_or_raises() -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 async def test_work_goes_on_without_its_caller_and_its_end_is_waited_for(*, fails: bool) -> None:
-    unbroken, go, done = Unbroken(), asyncio.Event(), []
+    unbroken, go, done = Unbroken(UnderWay()), asyncio.Event(), []
     untold: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, told: untold.append(told))
 
@@ -53,7 +53,7 @@ async def test_work_goes_on_without_its_caller_and_its_end_is_waited_for(*, fail
 
 
 async def test_work_that_is_cancelled_cancels_its_caller() -> None:
-    unbroken = Unbroken()
+    unbroken = Unbroken(UnderWay())
 
     async def work() -> None:
         raise asyncio.CancelledError

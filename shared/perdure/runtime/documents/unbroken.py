@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
+@dataclass(slots=True)
+class UnderWay:
+    """How many pieces of work somebody of this process waits for, whoever does them."""
+
+    count: int = 0
+
+
 class Unbroken:
     """Pieces of work under way, each in a task of its own: a caller that goes away takes back none."""
 
-    def __init__(self) -> None:
+    def __init__(self, under_way: UnderWay) -> None:
+        self._under_way = under_way
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_alone(self) -> bool:
+        """Say of a piece of work that runs whether nobody waits for another one."""
+        return self._under_way.count == 1
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Return what a piece of work comes to, and raise what it raises."""
@@ -21,7 +35,11 @@ class Unbroken:
         task = asyncio.create_task(_answered(work, answer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return await answer
+        self._under_way.count += 1
+        try:
+            return await answer
+        finally:
+            self._under_way.count -= 1
 
     async def ended(self) -> None:
         """Wait for all that was asked for by now."""
