@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 from perdure.kernel.canonical import canonical
-from perdure.kernel.documents.commit_keys import KeyCommit
 from perdure.kernel.documents.errors import (
     FarBehind,
     FollowsSource,
@@ -17,6 +16,7 @@ from perdure.kernel.documents.errors import (
     StoreDiverged,
     StoreImporting,
 )
+from perdure.kernel.documents.order import in_order
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import (
     HeldOwner,
@@ -26,14 +26,9 @@ from perdure.kernel.documents.records import (
     store_head_key,
 )
 from perdure.kernel.documents.step import StagedWrite, Step
+from perdure.kernel.documents.successors import head_after
 from perdure.kernel.documents.tables import checked_name, tables_altered
-from perdure.kernel.documents.writes import (
-    ChangeDocument,
-    CopyDocument,
-    CreateDocument,
-    RetireDocument,
-    begin_lives,
-)
+from perdure.kernel.documents.writes import begin_lives
 from perdure.kernel.errors import InvalidId, NotFound, OutOfRange, StaleWriter, TooLarge
 from perdure.kernel.ids import Epoch, Holder, Instant, Partition, Seq, Token
 from perdure.kernel.limits import HOLDER_BYTES_MAX, LEASE_MS_MAX
@@ -129,8 +124,7 @@ class CommitWrites(DocumentsRequest):
         self._check_schema(head)
         self._check_ids(head)
         step = Step(view, head, max(head.next_id, self.next_id), proves_tables=self.schema is None)
-        for each in self.staged:
-            step.raise_to(each.names_id)
+        step.raise_to(max((each.names_id for each in self.staged), default=0))
         for each in in_order(self.staged):
             each.apply(step)
         begin_lives(step)
@@ -153,7 +147,7 @@ class CommitWrites(DocumentsRequest):
 
     def _happened(self, view: View, head: StoreHead) -> Committed | None:
         """Return this very attempt if it is among the commits that its writer has not seen."""
-        if self.seen is None:
+        if self.seen is None or self.seen == head.seq:
             return None
         if head.seq - self.seen > UNSEEN_MAX:
             raise FarBehind(
@@ -173,39 +167,6 @@ def happened(entry: Logged) -> Committed:
     """Return what a commit came to that the log has."""
     ids = [each["id"] for each in entry.told() if each["w"] == "document.create"]
     return Committed(entry.seq, entry.next_id, tuple(ids), replayed=True, entry=entry)
-
-
-def in_order(staged: Sequence[StagedWrite]) -> list[StagedWrite]:
-    """Return writes in the order they are applied.
-
-    Rows as they were staged; then documents that were there, content before retirement: that frees
-    the addresses which creations take, each with its own retirement behind it; at last the id under
-    which the commit was asked for.
-    """
-    rows: list[StagedWrite] = []
-    changes: list[StagedWrite] = []
-    retirements: list[RetireDocument] = []
-    creations: list[StagedWrite] = []
-    keys: list[StagedWrite] = []
-    created = {each.id for each in staged if isinstance(each, CreateDocument | CopyDocument)}
-    fresh = [each for each in staged if isinstance(each, RetireDocument) and each.id in created]
-    for each in staged:
-        match each:
-            case ChangeDocument() if each.id not in created:
-                changes.append(each)
-            case RetireDocument():
-                if each.id not in created:
-                    retirements.append(each)
-            case ChangeDocument():
-                creations.append(each)
-            case CreateDocument() | CopyDocument():
-                creations.append(each)
-                creations += [ended for ended in fresh if ended.id == each.id]
-            case KeyCommit():
-                keys.append(each)
-            case _:
-                rows.append(each)
-    return [*rows, *changes, *retirements, *creations, *keys]
 
 
 def existing_head(view: View, ref: DocumentStoreRef) -> StoreHead:
@@ -262,7 +223,11 @@ def check_grips(
 
 def check_grip(head: StoreHead, grip: OwnerGrip) -> None:
     """Refuse a grip that was let go of or overtaken. Raises StaleWriter."""
-    held = next((each for each in head.held if each.owner == grip.owner), None)
+    held = None
+    for each in head.held:
+        if each.owner == grip.owner:
+            held = each
+            break
     if held is None or (held.epoch, held.holder) != (grip.epoch, grip.holder):
         found = "released" if held is None else f"epoch {held.epoch}"
         raise StaleWriter(expected=f"epoch {grip.epoch} on owner {grip.owner!r}", found=found)
@@ -278,6 +243,8 @@ def check_owners(
     """
     check_grips(head, owners, grips)
     free = owners - {grip.owner for grip in grips}
+    if not free:
+        return head
     for owner in sorted(free):
         held = head.held_by(owner, now)
         if held is not None:
@@ -293,6 +260,8 @@ def renewed(
     head: StoreHead, grips: Sequence[OwnerGrip], now: Instant, lease_ms: int = 0
 ) -> StoreHead:
     """Let grips that still hold last for their leases from now, if that is longer."""
+    if not lease_ms and not any(grip.lease_ms for grip in grips):
+        return head
     until = {
         (grip.owner, grip.epoch, grip.holder): Instant(now + (lease_ms or grip.lease_ms))
         for grip in grips
@@ -318,10 +287,7 @@ def logged(head: StoreHead, step: Step, attempt: Token, now: Instant) -> tuple[S
         previous=head.digest,
         writes=step.told,
     )
-    after = replace(
-        head, seq=step.seq, digest=entry.digest, next_id=step.next_id, schema=step.schema
-    )
-    return after, entry
+    return head_after(head, step.seq, entry.digest, step.next_id, step.schema), entry
 
 
 @dataclass(frozen=True, slots=True)
