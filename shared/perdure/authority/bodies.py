@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from perdure.authority import packing
 from perdure.authority.store import Store
@@ -17,6 +17,10 @@ from perdure.kernel.view import Key, Reads, Stored, View
 
 Placed = dict[bytes, packing.Pointer]
 """Large bodies that lie in chunks already, so that deciding again need not put them again."""
+
+
+_AS_IT_IS_BYTES: Final = min(limits.DEFLATE_ABOVE_BYTES, limits.BODY_INLINE_BYTES_MAX - 1)
+"""Bodies of so many bytes are neither deflated nor put in chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,9 @@ def packed(commit: Commit, placed: Placed, new_token: Callable[[], Token]) -> Pa
     for action in commit.actions:
         if not isinstance(action, Put):
             actions.append(action)
+            continue
+        if len(action.body) <= _AS_IT_IS_BYTES:
+            actions.append(Put(action.key, action.seen, packing.RAW + action.body))
             continue
         _check_length(action.key, action.body, "a", limits.BODY_BYTES_MAX)
         body = packing.packed(action.body)

@@ -238,11 +238,12 @@ def _stored(revision: Any, token: Any, body: Any) -> Stored:
 
 
 def _is_small(commits: list[Commit]) -> bool:
-    puts = (each for commit in commits for each in commit.actions if isinstance(each, Put))
-    return (
-        len(commits) <= AT_ONCE_COMMITS_MAX
-        and sum(len(each.body) for each in puts) <= AT_ONCE_BYTES_MAX
-    )
+    size = 0
+    for commit in commits:
+        for each in commit.actions:
+            if isinstance(each, Put):
+                size += len(each.body)
+    return len(commits) <= AT_ONCE_COMMITS_MAX and size <= AT_ONCE_BYTES_MAX
 
 
 def _patiently(

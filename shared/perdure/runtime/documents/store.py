@@ -291,7 +291,7 @@ class OpenStore:
 
     def _knows_tables(self, staged: tuple[StagedWrite, ...]) -> bool:
         return all(
-            self._tables.get(each.table.full_name) == each.table
+            (known := self._tables.get(each.table.full_name)) is each.table or known == each.table
             for each in staged
             if isinstance(each, RowWrite)
         )
