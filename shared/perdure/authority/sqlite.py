@@ -180,20 +180,25 @@ class SqliteStore:
         """
         outcomes = self._applied_here(commits)
         if outcomes is None:
-            began = self._seconds()
             patient = partial(_patiently, self._busy_ms, partial(_apply_all, commits, self.path))
-            outcomes = await self._writer.run(patient)
-            self._last_took = self._seconds() - began
+            outcomes = await self._writer.run(partial(self._timed, patient))
         return outcomes
 
     def _applied_here(self, commits: list[Commit]) -> list[_Outcome] | None:
         """Apply commits in this very thread; None, and nothing done, if that would take long."""
         if self._last_took >= AT_ONCE_SECONDS_MAX or not _is_small(commits):
             return None
+        return self._writer.run_here(
+            partial(self._timed, partial(_apply_at_once, commits, self.path))
+        )
+
+    def _timed(self, work: Callable[[sqlite3.Connection], T], database: sqlite3.Connection) -> T:
+        """Take the time of a transaction alone: on a busy machine the way to a thread is longer."""
         began = self._seconds()
-        outcomes = self._writer.run_here(partial(_apply_at_once, commits, self.path))
-        self._last_took = self._seconds() - began
-        return outcomes
+        try:
+            return work(database)
+        finally:
+            self._last_took = self._seconds() - began
 
 
 def _tell(answer: asyncio.Future[None], outcome: BaseException | None) -> None:
