@@ -286,7 +286,8 @@ class Authority:
         commit = derived(view, self._new_token())
         placed: Placed = {}
         for member in group:
-            placed |= member.placed
+            if not member.unsure:  # what may have been pointed at may be gone with that
+                placed |= member.placed
         ready = bodies.packed(commit, placed, self._new_token)
         budget.check_commit(ready.commit)
         return commit, ready
@@ -314,6 +315,8 @@ class Authority:
         else:
             line.recent.learn(commit, outcome.view.written)
             self._writers |= {type(member.request) for member in outcome.writers}
+            if chunks := bodies.superseded(commit, outcome.view):
+                await bodies.empty(chunks, self._store.commit, self._new_token)
             outcome.release()
 
     async def _sent(self, commit: Commit, group: list[Asked]) -> None:
