@@ -15,6 +15,8 @@ from perdure.kernel.documents.errors import (
     OwnerHeld,
     StoreDiverged,
     StoreImporting,
+    StoreMoved,
+    StoreMoving,
 )
 from perdure.kernel.documents.order import in_order
 from perdure.kernel.documents.places import DocumentStoreRef
@@ -87,8 +89,8 @@ class CommitWrites(DocumentsRequest):
     those behind it before it is taken for new. ``next_id`` is the least that may be given from now
     on. ``grip`` must hold, whatever is written; of ``grips`` those whose owners are. ``schema`` is what its
     tables were prepared at; without it, each table is held to what the store has of it.
-    Raises: NotFound, OwnerHeld, StaleWriter, TableMigrating, StoreDiverged, FarBehind, IdsMoved,
-    and what the writes raise.
+    Raises: NotFound, OwnerHeld, StaleWriter, TableMigrating, StoreDiverged, StoreMoving,
+    StoreMoved, FarBehind, IdsMoved, and what the writes raise.
     """
 
     staged: tuple[StagedWrite, ...]
@@ -113,6 +115,7 @@ class CommitWrites(DocumentsRequest):
         known = found_attempt(view, head, self.seen, self.attempt)
         if known is not None:
             return Decision(happened(known))
+        check_open(head, self.ref)
         grips = self.grips if self.grip is None else (*self.grips, self.grip)
         if self.grip is not None:
             check_grip(head, self.grip)
@@ -149,10 +152,11 @@ def happened(entry: Logged) -> Committed:
 
 
 def existing_head(view: View, ref: DocumentStoreRef) -> StoreHead:
-    """Return the head of a store that may be written, and condition the commit on it.
+    """Return the head of a store of which commits are asked, and condition the commit on it.
 
-    Raises: NotFound; StoreImporting; StoreDiverged for a replica that was told what does not fit,
-    FollowsSource for any other.
+    Whether it takes one is for :func:`check_open` to say, once it is known that one is needed.
+    Raises: NotFound; StoreImporting, StoreMoving; StoreDiverged for a replica that was told what
+    does not fit, FollowsSource for any other.
     """
     head = view.get(store_head_key(ref.partition))
     if head is None:
@@ -168,11 +172,26 @@ def existing_head(view: View, ref: DocumentStoreRef) -> StoreHead:
 
 
 def check_whole(head: StoreHead, ref: DocumentStoreRef) -> None:
-    """Refuse to look at half an import. Raises StoreImporting."""
+    """Refuse to look at half an import, or half a move. Raises StoreImporting, StoreMoving."""
     if head.importing is not None:
         raise StoreImporting(
             expected=f"document store {ref.store!r} as a whole",
             found=f"an import of {head.importing.sha256[:12]}… that has not ended",
+        )
+    if head.status == "staged":
+        raise StoreMoving(
+            expected=f"document store {ref.store!r} as a whole",
+            found="what a migration has brought of it, which has not ended or was given up",
+        )
+
+
+def check_open(head: StoreHead, ref: DocumentStoreRef) -> None:
+    """Refuse to write to a store that lives elsewhere, or soon will. Raises StoreMoving, StoreMoved."""
+    if head.status != "open":
+        kind = StoreMoved if head.status == "moved" else StoreMoving
+        raise kind(
+            expected=f"document store {ref.store!r} to take commits here",
+            found=f"one that is {head.status} to another storage",
         )
 
 
@@ -275,7 +294,8 @@ class TakeOwner(DocumentsRequest):
 
     The same holder keeps its epoch while its lease runs. A lease of 0 holds until somebody else
     takes the owner, or writes what is its.
-    Raises: OwnerHeld, NotFound, StoreDiverged; TooLarge if HELD_OWNERS_MAX others are held.
+    Raises: OwnerHeld, NotFound, StoreDiverged, StoreMoving, StoreMoved; TooLarge if
+    HELD_OWNERS_MAX others are held.
     """
 
     owner: str
@@ -300,6 +320,7 @@ class TakeOwner(DocumentsRequest):
 
     def decide(self, view: View, now: Instant) -> Decision[tuple[OwnerGrip, StoreHead]]:
         head = existing_head(view, self.ref)
+        check_open(head, self.ref)
         held = head.held_by(self.owner, now)
         until = Instant(now + self.lease_ms)
         if held is not None and held.holder != self.holder:
@@ -327,7 +348,7 @@ class TakeOwner(DocumentsRequest):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOwner(DocumentsRequest):
-    """Let go of an owner; nothing if another has it by now."""
+    """Let go of an owner; nothing if another has it by now, or the store is elsewhere."""
 
     grip: OwnerGrip
 
@@ -340,6 +361,6 @@ class ReleaseOwner(DocumentsRequest):
             raise no_store(self.ref)
         mine = (self.grip.owner, self.grip.epoch, self.grip.holder)
         rest = tuple(each for each in head.held if (each.owner, each.epoch, each.holder) != mine)
-        if rest == head.held:
+        if rest == head.held or head.status != "open":
             return Decision(None)
         return Decision(None, (replace(head, held=rest),))

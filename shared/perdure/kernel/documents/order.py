@@ -1,4 +1,4 @@
-"""The order in which the writes of one commit are applied."""
+"""In which order the writes of one commit are applied, whatever order they were staged in."""
 
 from __future__ import annotations
 
