@@ -6,6 +6,7 @@ import pytest
 from tests.support.following import NOTES, address
 
 from perdure.kernel.documents.followed import AddressView, NamespaceView, TableView, within
+from perdure.kernel.documents.places import spelled_key
 
 pytestmark = pytest.mark.stores
 
@@ -103,3 +104,40 @@ def test_a_table_says_when_only_a_look_can_tell(where, write, is_told):
 
     assert (ops is not None) is is_told
     assert TableView(NOTES, where).ops(rows, [{**write, "table": "app:other"}]) == []
+
+
+@pytest.mark.parametrize(
+    ("writes", "ops"),
+    [
+        (
+            [
+                {"w": "row.insert", "row": {"id": 2, "state": "open", "size": 5}},
+                {"w": "rows.update", "where": {"state": "open"}, "changes": {"size": 9}},
+            ],
+            [["s", ["2"], {"id": 2, "state": "open", "size": 9}], ["s", ["1"], {**ROW, "size": 9}]],
+        ),
+        (
+            [
+                {"w": "row.update", "key": [1], "changes": {"state": "done"}},
+                {"w": "rows.delete", "where": {"state": "open"}},
+            ],
+            [["s", ["1"], {**ROW, "state": "done"}]],
+        ),
+        (
+            [
+                {"w": "row.delete", "key": [1]},
+                {"w": "rows.update", "where": {}, "changes": {"size": 9}},
+            ],
+            [["d", ["1"]]],
+        ),
+    ],
+)
+def test_a_write_by_condition_is_told_of_the_rows_as_its_commit_has_left_them(writes, ops):
+    places = {"1": spelled_key((1,)), "2": spelled_key((2,))}
+    rows = {places["1"]: ROW}
+
+    told = TableView(NOTES).ops(rows, [{**each, "table": "app:notes"} for each in writes])
+
+    at = {place: short for short, place in places.items()}
+    named = [[op[0], [at[op[1][0]]], *op[2:]] for op in told or []]
+    assert sorted(named, key=str) == sorted(ops, key=str)

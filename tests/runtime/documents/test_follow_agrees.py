@@ -18,7 +18,7 @@ from tests.support.following import (
 
 from perdure.kernel.documents.content import base, delta
 from perdure.kernel.documents.followed import AddressView, NamespaceView, TableView
-from perdure.kernel.documents.rows import DeleteRow, PutRow, UpdateRow, UpdateWhere
+from perdure.kernel.documents.rows import DeleteRow, DeleteWhere, PutRow, UpdateRow, UpdateWhere
 from perdure.kernel.documents.writes import ChangeDocument, RetireDocument
 from perdure.kernel.errors import Refused
 from perdure.kernel.ids import DocumentId
@@ -53,6 +53,8 @@ async def test_what_a_view_is_told_comes_to_what_a_look_finds(seed):
             commits += 1
             if chance.random() < 0.3:
                 await turn()
+            if chance.random() < 0.3:
+                await agreed(store, wanted, sources)
         for _ in range(20):
             await turn()
 
@@ -69,6 +71,15 @@ async def test_what_a_view_is_told_comes_to_what_a_look_finds(seed):
         seqs = [frame.seq for frame in of_watch]
         assert seqs == sorted(set(seqs))
         assert len(of_watch) <= commits
+
+
+async def agreed(store, wanted, sources):
+    """Hold what views were told to a look at the store, once nothing is on its way any more."""
+    for _ in range(20):
+        await turn()
+    part = store.ref.partition
+    looked = [await store.read(lambda view, w=w: w.look(view, part)) for w in wanted]
+    assert [each.value for each in sources] == looked
 
 
 def a_write(chance):
@@ -88,6 +99,7 @@ def a_write(chance):
             lambda: UpdateRow(NOTES, (row["id"],), {"state": row["state"]}),
             lambda: UpdateWhere(NOTES, {"state": "open"}, {"size": id}),
             lambda: UpdateWhere(NOTES, {"size": id}, {"state": "open"}),
+            lambda: DeleteWhere(NOTES, {"state": "done"}),
             lambda: DeleteRow(NOTES, (row["id"],)),
         ]
     )()

@@ -206,11 +206,11 @@ class TableView:
     ) -> dict[str, Any] | None:
         """Return the rows that a write leaves other than they were; None if it takes a look.
 
-        ``changed`` are those of its commit so far; a write by condition does not see them.
+        ``changed`` are those of its commit so far: a write by condition sees them.
         """
         kind = write["w"]
         if kind in ("rows.update", "rows.delete"):
-            return self._edits_by_condition(value, write)
+            return self._edits_by_condition({**value, **changed} if changed else value, write)
         if kind in ("table.declare", "table.alter", "table.moved"):
             # What a move does to rows it tells of each.
             stands = list(self.table.key)
@@ -228,7 +228,11 @@ class TableView:
         return {key: None if after is None else self._kept(after)}
 
     def _edits_by_condition(self, value: Mapping[str, Any], write: Write) -> dict[str, Any] | None:
-        hit = {key: row for key, row in value.items() if _holds(row, write["where"])}
+        hit = {
+            key: row
+            for key, row in value.items()
+            if row is not None and _holds(row, write["where"])
+        }
         if write["w"] == "rows.delete":
             return dict.fromkeys(hit)
         if self.where and not self._stays_out(write["changes"]):
