@@ -55,9 +55,13 @@ async def test_an_export_that_its_disk_does_not_hold_is_unavailable_and_leaves_n
 
     monkeypatch.setattr(export_files.os, "fdopen", fdopen)
 
-    with pytest.raises(StoreUnavailable), FileSink(tmp_path / "export") as sink:
-        await sink.write(b"x" * size)
-        await sink.finish()
+    async def written() -> None:
+        with FileSink(tmp_path / "export") as sink:
+            await sink.write(b"x" * size)
+            await sink.finish()
+
+    with pytest.raises(StoreUnavailable):
+        await written()
 
     assert there(tmp_path) == []
 
