@@ -128,6 +128,9 @@ class CopyDocument:
     of: str | None = None
     """Whose document the source must be; None for anybody's."""
 
+    within: str = ""
+    """What the namespaces of source and copy must begin with."""
+
     def checked(self) -> CopyDocument:
         """Return self if a store can keep it. Raises InvalidValue, TooLarge."""
         check_named(self.address, self.id, self.meta)
@@ -157,8 +160,8 @@ class CopyDocument:
                 found=f"Fork source document {self.source} is changed in the copy batch",
             )
         is_future = self.at is not None and self.at >= step.seq
-        is_theirs = source is not None and self.of not in (None, source.owner)
-        if source is None or is_theirs or is_future or not source.is_alive(self.at):
+        is_anothers = source is not None and self.of not in (None, source.owner)
+        if source is None or is_anothers or is_future or not source.is_alive(self.at):
             raise CopyRefused(
                 expected=f"document {self.source} to be read",
                 found=f"Fork source document {self.source} cannot be read",
@@ -168,9 +171,11 @@ class CopyDocument:
         except HistoryNotKept as error:
             raise CopyRefused(expected=error.expected, found=error.found) from error
         same = (source.kind, source.member, source.history, source.meta)
-        if same != (self.address.kind, self.address.key, self.history, self.meta):
+        wanted = (self.address.kind, self.address.key, self.history, self.meta)
+        namespaces = (source.namespace, self.address.namespace)
+        if same != wanted or not all(each.startswith(self.within) for each in namespaces):
             raise CopyRefused(
-                expected="kind, key, history and meta of the source",
+                expected=f"kind, key, history and meta of the source, within {self.within!r}",
                 found=f"Fork source document {self.source} does not match the copied record",
             )
         if self.at is None:
