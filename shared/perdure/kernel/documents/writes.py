@@ -19,7 +19,7 @@ from perdure.kernel.documents.errors import (
     UnknownDocument,
 )
 from perdure.kernel.documents.leftover import supersede
-from perdure.kernel.documents.ops import applied_to_own
+from perdure.kernel.documents.ops import applied_to_own, owned
 from perdure.kernel.documents.places import Address
 from perdure.kernel.documents.records import (
     HISTORIES,
@@ -51,6 +51,10 @@ class CreateDocument:
     content: Content
     id: DocumentId | None = None
     meta: Any = None
+
+    def __post_init__(self) -> None:
+        # Whoever gave it may change it before the commit has its turn.
+        object.__setattr__(self, "meta", owned(self.meta))
 
     def checked(self) -> CreateDocument:
         """Return self if a store can keep it. Raises InvalidValue, TooLarge."""
@@ -130,6 +134,9 @@ class CopyDocument:
 
     within: str = ""
     """What the namespaces of source and copy must begin with."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "meta", owned(self.meta))
 
     def checked(self) -> CopyDocument:
         """Return self if a store can keep it. Raises InvalidValue, TooLarge."""
