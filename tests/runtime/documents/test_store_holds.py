@@ -176,3 +176,29 @@ async def test_a_lease_is_as_long_as_a_process_may_live(lease_ms: Any):
             await store.hold("notes", lease_ms)
         with pytest.raises(InvalidId):
             await store.hold("a/b", LEASE_MS)
+
+
+async def test_a_lease_of_a_wrong_clock_keeps_nobody_out():
+    records, clock = MemoryStore(), [365 * 86_400_000]
+    async with two(records, clock) as (first, second):
+        await first.hold("notes", LEASE_MS_MAX)
+        clock[0] = 0
+
+        await second.hold("notes", LEASE_MS)
+
+        await second.commit([line(1)])
+        with pytest.raises(StaleWriter):
+            await first.commit([line(2)])
+
+
+async def test_a_holder_whose_clock_was_wrong_holds_for_its_lease_once_it_is_right():
+    records, clock = MemoryStore(), [365 * 86_400_000]
+    async with two(records, clock) as (first, second):
+        await first.hold("notes", LEASE_MS)
+        clock[0] = 0
+        await first.commit([line(1)])
+
+        with pytest.raises(OwnerHeld):
+            await second.commit([line(2)])
+        clock[0] = LEASE_MS
+        await second.commit([line(2)])

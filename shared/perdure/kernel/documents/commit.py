@@ -17,9 +17,9 @@ from perdure.kernel.documents.errors import (
     StoreDiverged,
     StoreImporting,
 )
+from perdure.kernel.documents.held import HeldOwner
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import (
-    HeldOwner,
     Logged,
     StoreHead,
     logged_key,
@@ -299,11 +299,11 @@ def renewed(
         if lease_ms or grip.lease_ms
     }
 
-    def lasting(each: HeldOwner) -> HeldOwner:
-        longest = until.get((each.owner, each.epoch, each.holder), each.until)
-        return replace(each, until=longest) if longest > each.until else each
+    def renewed_one(each: HeldOwner) -> HeldOwner:
+        longest = until.get((each.owner, each.epoch, each.holder))
+        return each if longest is None else each.lasting(longest, now)
 
-    held = tuple(map(lasting, head.held))
+    held = tuple(map(renewed_one, head.held))
     return head if held == head.held else replace(head, held=held)
 
 
@@ -367,7 +367,7 @@ class TakeOwner(DocumentsRequest):
         mine = HeldOwner(owner=self.owner, epoch=epoch, holder=self.holder, until=until)
         rest = tuple(each for each in head.held if each.owner != self.owner)
         if len(rest) >= HELD_OWNERS_MAX:  # who has waited longest with a lease that is over
-            gone = next((each for each in rest if each.until <= now), None)
+            gone = next((each for each in rest if not each.is_running(now)), None)
             rest = tuple(each for each in rest if each is not gone)
         if len(rest) >= HELD_OWNERS_MAX:
             raise TooLarge(

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from perdure.kernel.documents.commit import DocumentsRequest, no_store
+from perdure.kernel.documents.held import HeldOwner
 from perdure.kernel.documents.records import (
     DocumentStore,
-    HeldOwner,
     StoreHead,
     document_store_key,
     store_head_key,

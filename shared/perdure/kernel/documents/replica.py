@@ -103,7 +103,7 @@ class ApplyLogged(DocumentsRequest):
                 expected=f"document store {self.ref.store!r} to be a replica",
                 found="one with commits of its own",
             )
-        held = next((each for each in head.held if now < each.until), None)
+        held = next((each for each in head.held if each.is_running(now)), None)
         if held is not None:
             raise StillBound(
                 expected="a replica that nobody has a part of in hand",
