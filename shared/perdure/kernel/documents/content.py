@@ -129,14 +129,15 @@ def check_history(document: Document, at: Seq | None) -> None:
 def tail_range(store: Partition, document: Document, at: Seq | None = None) -> Range[Revision]:
     """Return where the contents lie that a document's value at a commit is made of.
 
-    For now, from its base on; for the past, down from the commit: the base is behind the deltas.
+    Down from the commit: the base is behind the deltas. For now the range is the same after most
+    commits, so that who reads again beside a busy writer knows what to load.
     """
     prefix = places.revisions_prefix(document.id)
     if at is None:
-        first = prefix + number(document.base)
-        return Range(store, first, after(prefix), Revision, limit=document.deltas + 1)
-    last = prefix + number(at + 1)
-    return Range(store, prefix, last, Revision, limit=_PAST_PAGE, descending=True)
+        last, limit = after(prefix), 1 << document.deltas.bit_length()
+    else:
+        last, limit = prefix + number(at + 1), _PAST_PAGE
+    return Range(store, prefix, last, Revision, limit=limit, descending=True)
 
 
 _PAST_PAGE: Final = 200
@@ -144,7 +145,8 @@ _PAST_PAGE: Final = 200
 
 def current(view: View, store: Partition, document: Document) -> Loaded:
     """Return what a living document says now. Raises Missing, Corrupt."""
-    found = view.find(tail_range(store, document))
+    latest = view.find(tail_range(store, document))
+    found = [each for each in reversed(latest) if each.seq >= document.base]
     _check_whole(document, found)
     return _joined(document, found)
 
