@@ -128,25 +128,28 @@ class OpenStore:
     async def hold(self, owner: str, lease_ms: int) -> OwnerGrip:
         """Keep other processes from writing what is ``owner``'s; every commit to it renews that.
 
-        Ask again before the lease is over if there is nothing to commit.
+        Ask again before the lease is over if there is nothing to commit. A caller that goes away
+        holds it all the same.
         Raises: OwnerHeld, TooLarge, InvalidId, OutOfRange.
         """
         self._check_open()
         if self._holder is None:
             self._holder = Holder(self.means.new_token())
         taking = TakeOwner(self.ref, owner, self._holder, lease_ms).checked()
+        return await self._unbroken.run(self._taken(taking))
+
+    async def _taken(self, taking: TakeOwner) -> OwnerGrip:
         grip, head = await self.ordered(taking)
         self._ids.follow(head.next_id)
-        self._grips[owner] = grip
+        self._grips[taking.owner] = grip
         return grip
 
     async def let_go(self, owner: str) -> None:
         """Let others write what is ``owner``'s. Nothing if it is not held, or is another's by now."""
-        grip = self._grips.get(owner)
-        if grip is None:
-            return
-        await self.ordered(ReleaseOwner(self.ref, grip))
-        self._grips.pop(owner, None)
+        async with self.in_line():
+            if owner in self._grips:
+                await self.means.authority.execute(ReleaseOwner(self.ref, self._grips[owner]))
+                del self._grips[owner]
 
     @property
     def grips(self) -> tuple[OwnerGrip, ...]:
