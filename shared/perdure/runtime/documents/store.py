@@ -40,6 +40,7 @@ from perdure.kernel.errors import (
     StaleWriter,
 )
 from perdure.kernel.ids import DocumentId, Holder, Instant, Seq, Token
+from perdure.kernel.shown import text_of
 from perdure.kernel.view import Request, View
 from perdure.runtime.documents.allocator import Allocator
 from perdure.runtime.documents.follow.feed import Feed, caught_up
@@ -385,7 +386,7 @@ class OpenStore:
         if self._failure is not None:
             raise StoreFailed(
                 expected=f"document store {self.ref.store!r} to be opened again",
-                found=str(self._failure),
+                found=text_of(self._failure),
             )
         if self._closed and not closing:
             raise StoreClosed(
@@ -394,6 +395,5 @@ class OpenStore:
 
     def _failed(self, error: BaseException) -> PerdureError:
         self._failure = error
-        return StoreFailed(
-            expected=f"an answer to a commit of document store {self.ref.store!r}", found=str(error)
-        )
+        what = f"an answer to a commit of document store {self.ref.store!r}"
+        return StoreFailed(expected=what, found=text_of(error))
