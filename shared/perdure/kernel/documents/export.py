@@ -217,7 +217,7 @@ def contents_range(store: Partition, document: Document, behind: Seq | None) -> 
     # Before that may lie what another document has left that had the same id.
     first = document.created_at if document.history == "rewindable" else document.base
     if behind is not None:
-        first = behind + 1
+        first = Seq(behind + 1)
     return Range(
         store,
         prefix + number(first),

@@ -14,6 +14,7 @@ from perdure.kernel.documents.records import Logged, StoreHead
 from perdure.kernel.documents.replica import Applied, ApplyLogged, PromoteReplica, check_chain
 from perdure.kernel.errors import Unavailable
 from perdure.kernel.ids import Epoch, Lineage, Seq
+from perdure.runtime.documents.follow.feed import caught_up
 from perdure.runtime.documents.jobs.hinting import hint_jobs, jobs_in
 from perdure.runtime.documents.log import read_log
 from perdure.runtime.documents.reading import whole_head
@@ -101,8 +102,8 @@ async def apply_batch(
 ) -> Seq:
     """Apply commits of the source, one after another, and return the last that the replica has.
 
-    They must follow the last one of the replica without a gap. Each is one commit here too: what
-    stops in between leaves the replica at a commit of its source, and the rest can be applied later.
+    They must follow the last one of the replica without a gap. Each is one commit here too, and is
+    told to whoever follows this handle: what stops in between leaves the replica at a commit of its source, and the rest can be applied later.
     Raises: StillBound while anything of the replica is in somebody's hand; NotAFollower;
     StoreDiverged for what does not fit, and from then on; NewerWriter; StoreClosed.
     """
@@ -117,11 +118,15 @@ async def apply_batch(
             request = ApplyLogged(replica.ref, entry, epoch)
             applied: Applied = await replica.means.authority.execute(request)
             if applied.diverged is not None:
-                raise StoreDiverged(
+                error = StoreDiverged(
                     expected=f"document store {replica.ref.store!r} as its source is",
                     found=applied.diverged,
                 )
+                replica.feed.fail(error)
+                raise error
             replica.saw(applied.seq, entry.next_id)
+            await caught_up(replica.feed, replica.means, replica.ref, Seq(entry.seq - 1))
+            replica.feed.offer(entry)
     return replica.seq
 
 
