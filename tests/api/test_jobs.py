@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from tests.api.job_rig import boats_on
+from tests.api.job_rig import BOATS, ROW, SYSTEM, blocked, boats_on
 
 from perdure.api.decoding import cursor
 from perdure.kernel import limits
-from perdure.kernel.documents.jobs.take import TakeJob
 from perdure.kernel.errors import OutcomeUnknown
-from perdure.kernel.ids import Holder, Token
 
 pytestmark = pytest.mark.stores
 
-BOATS = "/v1/stores/boats/jobs"
-SYSTEM = "/v1/stores/perdure.system/jobs"
 LONG = "chores\n" + "9" * 5_000
-ROW = {"name": "row", "args": {"strokes": 2}, "job_id": "j-1"}
 
 
 @pytest.fixture
@@ -40,6 +35,18 @@ def test_job_is_started_once_by_its_id(boats):
     assert (started.body["replayed"], again.body["replayed"]) == (False, True)
     assert boats.ports.nudged == ["row/j-1"]
     assert boats.snapshot() == before
+
+
+def test_job_that_begins_later_wakes_nobody_now(boats):
+    now = boats.ports.jobs.means.now()
+    later = boats.ann("POST", BOATS, {**ROW, "due_at": now + 3_600_000})
+    nudged = list(boats.ports.nudged)
+    past = boats.ann("POST", BOATS, {**ROW, "job_id": "j-2", "due_at": 0})
+    boats.ann("POST", f"{BOATS}/row/j-1/abort", {})
+
+    assert (later.status, past.status) == (202, 202)
+    assert nudged == []
+    assert boats.ports.nudged == ["row/j-2", "row/j-1"]
 
 
 def test_id_may_come_as_the_idempotency_key(boats):
@@ -112,6 +119,8 @@ def test_nothing_is_started_in_a_store_that_is_not_there(boats):
     ("store", "body"),
     [
         ("perdure.system", {"name": "perdure.trim", "args": {"grace": 5}}),
+        ("perdure.system", {"name": "perdure.trim", "args": {"grace": "soon"}}),
+        ("perdure.system", {"name": "perdure.export", "args": {"store": "a/b"}}),
         ("perdure.system", {"name": "perdure.land", "job_id": "a/b"}),
         ("perdure.other", {"name": "perdure.land"}),
     ],
@@ -214,9 +223,9 @@ def test_what_cannot_be_looked_at_is_refused(boats, path, query, status, code):
 def test_aborted_job_is_marked_and_one_that_ended_is_terminal(boats):
     boats.ann("POST", BOATS, ROW)
     marked = boats.ann("POST", f"{BOATS}/row/j-1/abort", {"reason": "storm"})
-    again = boats.ann("POST", f"{BOATS}/row/j-1/abort", {})
+    again = boats.ann("POST", f"{BOATS}/row/j-1/abort", {"owner": "chores"})
     boats.run()
-    terminal = boats.ann("POST", f"{BOATS}/row/j-1/abort", {})
+    terminal = boats.ann("POST", f"{BOATS}/row/j-1/abort", {"owner": "chores"})
 
     assert (marked.status, marked.body["state"]) == (202, "marked")
     assert (again.body["state"], terminal.body["state"]) == ("marked", "terminal")
@@ -243,15 +252,6 @@ def test_what_cannot_be_aborted_is_refused_and_writes_nothing(boats, path, body,
 
     assert (refused.status, refused.body["code"]) == (status, code)
     assert boats.snapshot() == before
-
-
-def blocked(boats):
-    """Let the job be blocked, as a deployment of other code does it."""
-    boats.ann("POST", BOATS, ROW)
-    due = boats.ports.jobs.due("boats", "row", "j-1")
-    other = {"version": 2, "fingerprint": "other", "resume": "rerun", "lease_ms": 1_000}
-    taken = TakeJob(due.ref, due.job, Token("other"), holder=Holder("other"), **other)
-    boats.ann.sandbox._loop().run(boats.ports.jobs.means.authority.execute(taken.checked()))
 
 
 def test_blocked_job_goes_on_once_somebody_says_so(boats):

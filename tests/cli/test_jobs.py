@@ -62,6 +62,15 @@ def test_job_that_is_due_later_is_left_until_then(chores):
     assert chores("show", "boats", "row", "a", "--json").json["phase"] == "pending"
 
 
+def test_job_that_is_due_behind_the_calendar_is_told_of(chores):
+    far = ("--args", '{"strokes": 1}', "--in", "99999999d", "--job-id", "far")
+    started = chores("start", "boats", "row", *far)
+    shown = chores("show", "boats", "row", "far")
+
+    assert (started.exit_code, shown.exit_code) == (0, 0), started.err
+    assert "pending" in shown.out
+
+
 def test_aborted_job_ends_with_the_reason(chores):
     chores("start", "boats", "row", "--args", '{"strokes": 1}', "--job-id", "a")
     marked = chores("abort", "boats", "row", "a", "--reason", "storm", "--json")
@@ -70,6 +79,21 @@ def test_aborted_job_ends_with_the_reason(chores):
 
     assert marked.json == {"job_id": "a", "state": "marked"}
     assert shown.json["outcome"]["error"] == {"kind": "aborted", "reason": "storm"}
+
+
+def test_job_whose_code_is_gone_is_shown_and_dropped_by_its_owner(chores, perdure, root):
+    chores("start", "boats", "row", "--args", '{"strokes": 1}', "--job-id", "a")
+
+    def other(*arguments):  # another application, which declares no jobs
+        return perdure("jobs", *arguments, "--root", root)
+
+    unknown = other("abort", "boats", "row", "a")
+    shown = other("show", "boats", "row", "a", "--owner", "chores", "--json")
+    dropped = other("abort", "boats", "row", "a", "--owner", "chores", "--json")
+
+    assert (unknown.exit_code, unknown.err.split()[1]) == (1, "unknown_job:")
+    assert (shown.json["phase"], dropped.json["state"]) == ("pending", "marked")
+    assert chores("run").out.strip() == "no job is due"
 
 
 @pytest.mark.parametrize(
@@ -84,6 +108,7 @@ def test_aborted_job_ends_with_the_reason(chores):
         (("abort", "boats", "row", "never"), 1, "unknown_job"),
         (("list", "none"), 1, "not_found"),
         (("start", "a/b", "row"), 1, "invalid_id"),
+        (("run", "--for", "5s"), 2, "less than 10s"),
     ],
 )
 def test_what_cannot_be_done_is_said(chores, arguments, exit_code, said):

@@ -166,8 +166,9 @@ class JobStore:
     def end(self, grip: JobGrip, *staged: Any) -> Any:
         return self.ask(EndJob(REF, self.job, self.token(), grip=grip, staged=staged))
 
-    def abort(self, reason: str = "enough") -> Any:
-        return self.ask(AbortJob(REF, self.job, self.token(), reason=reason).checked())
+    def abort(self, reason: str = "enough", *, is_orphan: bool = False) -> Any:
+        asked = AbortJob(REF, self.job, self.token(), reason=reason, is_orphan=is_orphan)
+        return self.ask(asked.checked())
 
     def retry(self) -> JobInfo:
         return self.ask(RetryJob(REF, self.job, self.token()))

@@ -23,8 +23,14 @@ LOOK_SECONDS: Final = 1.0
 WORK_SECONDS: Final = 60.0
 """What a job gets in one piece where it runs here."""
 
+LEAST_MS: Final = 10_000
+"""No job is begun with less time left: it must be stopped in order, and say so."""
+
 RESTS: Final = ("ended", "blocked")
 """Phases in which nothing more happens by itself."""
+
+
+OWNER: Final = click.option("--owner", help="Whose it is, if the application knows it no more.")
 
 
 @runtime_checkable
@@ -103,16 +109,25 @@ def list_jobs(store_id: str, place: Place, *, as_json: bool, **wanted: str | Non
 @click.argument("name")
 @click.argument("job_id", metavar="JOB")
 @click.option("--watch", is_flag=True, help="Look on until it rests.")
+@OWNER
 @placed
-def show_job(
-    store_id: str, name: str, job_id: str, place: Place, *, watch: bool, as_json: bool
+def show_job(  # one for each option
+    store_id: str,
+    name: str,
+    job_id: str,
+    place: Place,
+    *,
+    watch: bool,
+    owner: str | None,
+    as_json: bool,
 ) -> None:
     """Tell where the job NAME JOB of STORE stands, or what it came to."""
     with place.client() as client:
         if watch:
-            told = _watched(client, store_id, name, job_id, is_quiet=as_json)
+            told = _watched(client, store_id, name, job_id, is_quiet=as_json, owner=owner)
         else:
-            told = client.ask("GET", jobs_path(store_id, name, job_id))
+            path = jobs_path(store_id, name, job_id)
+            told = client.ask("GET", path, query={"owner": owner})
     _told(told, as_json=as_json)
 
 
@@ -121,14 +136,22 @@ def show_job(
 @click.argument("name")
 @click.argument("job_id", metavar="JOB")
 @click.option("--reason", default="aborted", help="Why.")
+@OWNER
 @placed
-def abort(
-    store_id: str, name: str, job_id: str, place: Place, *, reason: str, as_json: bool
+def abort(  # one for each option
+    store_id: str,
+    name: str,
+    job_id: str,
+    place: Place,
+    *,
+    reason: str,
+    owner: str | None,
+    as_json: bool,
 ) -> None:
     """Ask for the end of the job NAME JOB of STORE."""
     path = f"{jobs_path(store_id, name, job_id)}/abort"
     with place.client() as client:
-        told = client.ask("POST", path, body={"reason": reason})
+        told = client.ask("POST", path, body={"reason": reason, "owner": owner})
     _told(told, as_json=as_json)
 
 
@@ -144,8 +167,23 @@ def retry(store_id: str, name: str, job_id: str, place: Place, *, as_json: bool)
     _told(told, as_json=as_json)
 
 
+def _enough(_: click.Context, __: click.Parameter, ms: int) -> int:
+    if ms < LEAST_MS:
+        raise click.BadParameter(
+            f"{ms} ms: no job is begun that has less than {LEAST_MS // 1_000}s to be stopped in"
+        )
+    return ms
+
+
 @jobs.command()
-@click.option("--for", "ms", type=DURATION, default="60s", help="Stop after so long, as 10m.")
+@click.option(
+    "--for",
+    "ms",
+    type=DURATION,
+    default="60s",
+    callback=_enough,
+    help="Stop after so long, as 10m.",
+)
 @placed
 def run(place: Place, *, ms: int, as_json: bool) -> None:
     """Go on here with every job of a local storage that is due."""
@@ -160,14 +198,20 @@ def run(place: Place, *, ms: int, as_json: bool) -> None:
 
 
 def _watched(
-    client: Client, store_id: str, name: str, job_id: str, *, is_quiet: bool
+    client: Client,
+    store_id: str,
+    name: str,
+    job_id: str,
+    *,
+    is_quiet: bool,
+    owner: str | None = None,
 ) -> dict[str, Any]:
     """Look on at a job, or go on with it where it is here, until it rests."""
     path, before = jobs_path(store_id, name, job_id), None
     while True:
         if isinstance(client, Works):
             client.work_off(WORK_SECONDS)
-        told: dict[str, Any] = client.ask("GET", path)
+        told: dict[str, Any] = client.ask("GET", path, query={"owner": owner})
         seen = (told["phase"], told["state"])
         if seen != before and not is_quiet:
             click.echo(f"{told['phase']} {json.dumps(told['state'], ensure_ascii=False)}")

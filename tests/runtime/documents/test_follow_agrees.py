@@ -99,7 +99,7 @@ def a_write(chance):
             lambda: UpdateRow(NOTES, (row["id"],), {"state": row["state"]}),
             lambda: UpdateWhere(NOTES, {"state": "open"}, {"size": id}),
             lambda: UpdateWhere(NOTES, {"size": id}, {"state": "open"}),
-            lambda: DeleteWhere(NOTES, {"state": "done"}),
+            lambda: DeleteWhere(NOTES, {"state": "done", "size": id}),
             lambda: DeleteRow(NOTES, (row["id"],)),
         ]
     )()

@@ -14,6 +14,7 @@ from perdure.kernel.documents.records import Document, Revision
 from perdure.kernel.errors import Corrupt, InvalidValue, TooLarge
 from perdure.kernel.ids import Partition, Seq
 from perdure.kernel.places import after, number
+from perdure.kernel.shown import shown
 from perdure.kernel.view import Range, View
 
 CONTENT_BYTES_MAX: Final = 4_194_304
@@ -67,8 +68,10 @@ def content_of(told: Any) -> Content:
 
 
 def _content(kind: Literal["base", "delta"], version: Any, told: Any) -> Content:
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise InvalidValue(expected="a version of 1 or more", found=repr(version))
+    if type(version) is not int or not 1 <= version <= places.SAFE_INTEGER_MAX:
+        raise InvalidValue(
+            expected=f"a version of 1 to {places.SAFE_INTEGER_MAX}", found=shown(version)
+        )
     try:
         spelled = canonical(told)
     except (TypeError, ValueError, RecursionError) as error:

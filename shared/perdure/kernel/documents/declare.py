@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.documents.commit import (
     DocumentsRequest,
     OwnerGrip,
+    check_open,
     check_owners,
     existing_head,
     logged,
@@ -49,6 +51,8 @@ class DeclareTables(DocumentsRequest):
     tables: tuple[Table, ...]
     attempt: Token
     grips: tuple[OwnerGrip, ...] = ()
+    by: Caller = LOCAL
+    """Whose quota it is paid from."""
 
     def checked(self) -> DeclareTables:
         """Return self if a store can keep that. Raises Invalid kinds."""
@@ -78,6 +82,7 @@ class DeclareTables(DocumentsRequest):
                 behind.append((table, stored))
         if not made:
             return Decision(Declared(head.schema, tuple(behind)))
+        check_open(head, self.ref)
         head = check_owners(head, step.owners, self.grips, now)
         after, entry = logged(head, step, self.attempt, now)
         return Decision(Declared(after.schema, tuple(behind)), (*step.writes(), entry, after))

@@ -32,9 +32,9 @@ Refused
 ├── RowAbsent            the table has no row under that key
 ├── RowCountDiffers      a write by condition meets more rows than it says, or fewer
 ├── UnknownTable         the store has no table of that name and version
-├── TableMigrating       the table is on its way to another version
+├── TableMigrating       the table is not yet what is declared: prepare it, or wait for whoever does
 ├── MigrationFailed      the owner's migration of a row raised, or made no row of its table
-├── NewerTable           the table was written by a newer version of its owner
+├── NewerTable           newer code has the table, or is bringing it to its version
 ├── NewerDocument        the document was written by a newer version of its definition
 ├── UnmigratedDocument   the document is of an older version, and its definition has no way from there
 ├── NameBound            somebody in this process has that table or namespace in hand
@@ -44,6 +44,8 @@ Refused
 ├── StoreClosed          the store was closed
 ├── StoreDiverged        the replica is not what its source was
 ├── StoreImporting       an import has not come to its end: nothing is visible
+├── StoreMoving          the store is being moved to another storage
+├── StoreMoved           the store lives in another storage by now
 ├── FollowsSource        the store is a replica: it takes the commits of its source alone
 ├── LogTrimmed           the entries asked for have left the log
 ├── FollowFailed         something that a host follows has failed; the host attaches it again
@@ -187,6 +189,12 @@ class StoreDiverged(Refused): ...
 
 
 class StoreImporting(Refused): ...
+
+
+class StoreMoving(Refused): ...
+
+
+class StoreMoved(Refused): ...
 
 
 class FollowsSource(Refused): ...

@@ -11,13 +11,14 @@ from perdure.kernel.canonical import canonical, strict
 from perdure.kernel.documents import replaying
 from perdure.kernel.documents.commit import (
     DocumentsRequest,
+    check_open,
     check_undivided,
     check_whole,
     logged,
     no_store,
 )
 from perdure.kernel.documents.errors import NotAFollower, StillBound
-from perdure.kernel.documents.places import SAFE_INTEGER_MAX
+from perdure.kernel.documents.places import SAFE_INTEGER_MAX, DocumentStoreRef
 from perdure.kernel.documents.records import Logged, StoreHead, logged_key, store_head_key
 from perdure.kernel.documents.step import Step
 from perdure.kernel.documents.writes import begin_lives
@@ -65,6 +66,7 @@ class ApplyLogged(DocumentsRequest):
         head = self._head(view, now)
         if self.entry.seq == head.seq and self.entry.digest == head.digest:
             return Decision(Applied(head.seq))  # it was asked for before
+        check_open(head, self.ref)
         if self.entry.seq != head.seq + 1:
             raise NotAFollower(
                 expected=f"commit {head.seq + 1}, the next of the replica",
@@ -97,12 +99,7 @@ class ApplyLogged(DocumentsRequest):
         if head is None:
             raise no_store(self.ref)
         check_whole(head, self.ref)
-        check_undivided(head, self.ref)
-        if not head.follows:
-            raise NotAFollower(
-                expected=f"document store {self.ref.store!r} to be a replica",
-                found="one with commits of its own",
-            )
+        check_follows(head, self.ref)
         held = next((each for each in head.held if each.is_running(now)), None)
         if held is not None:
             raise StillBound(
@@ -158,8 +155,22 @@ class PromoteReplica(DocumentsRequest):
         check_undivided(head, self.ref)
         if not head.follows:
             return Decision(head)
+        check_open(head, self.ref)
         promoted = replace(head, follows=False, epoch=Epoch(head.epoch + 1))
         return Decision(promoted, (promoted,))
+
+
+def check_follows(head: StoreHead, ref: DocumentStoreRef) -> None:
+    """Refuse a store that follows no other, or has not what its source has.
+
+    Raises: StoreDiverged, NotAFollower.
+    """
+    check_undivided(head, ref)
+    if not head.follows:
+        raise NotAFollower(
+            expected=f"document store {ref.store!r} to be a replica",
+            found="one with commits of its own",
+        )
 
 
 def check_chain(entries: Sequence[Logged]) -> None:

@@ -90,9 +90,10 @@ class Table:
                 checked_name(name, what=what)
         for used in (self.key, *self.indexes.values()):
             wrong = [each for each in used if self.columns.get(each) not in _IN_KEYS]
-            if not used or wrong:
+            if not used or wrong or len(set(used)) < len(used):
                 raise Invalid(
-                    expected=f"keys and indexes of {self.full_name} of int, str and bool columns",
+                    expected=f"keys and indexes of {self.full_name} of int, str and bool columns,"
+                    " each once",
                     found=shown(wrong or used),
                 )
         if type(self.version) is not int or self.version < 1:
@@ -229,7 +230,7 @@ class Moving:
 class StoredTable(Record):
     """What a store keeps of a table: its version, and how far it is on its way to another."""
 
-    later: ClassVar[Mapping[str, Any]] = {"moving": None}
+    later: ClassVar[Mapping[str, Any]] = {"moving": None, "overtaken": ()}
 
     name: str
     version: int
@@ -239,6 +240,10 @@ class StoredTable(Record):
     indexes: dict[str, tuple[str, ...]]
     moving: Moving | None = None
     """While its rows are brought to another version, nobody else writes to it."""
+
+    overtaken: tuple[Moving, ...] = ()
+    """Moves to versions between, which a newer one has overtaken, the newest first. Rows up to the
+    place of each are of its version, unless a newer move has come by."""
 
     @property
     def key(self) -> Key[StoredTable]:
@@ -269,41 +274,16 @@ def stored_as(store: Partition, table: Table) -> StoredTable:
 
 def declared_by(stored: StoredTable) -> Table:
     """Return the table that a store's own record describes."""
-    return _table(stored, stored.version, stored.columns, stored.indexes)
+    return shaped(stored, stored.version, stored.columns, stored.indexes)
 
 
-def moving_table(stored: StoredTable) -> Table:
-    """Return the table that a moving table is on its way to be."""
-    moving = stored.moving
-    assert moving is not None, f"{stored.name} is at rest"
-    return _table(stored, moving.version, moving.columns, moving.indexes)
-
-
-def shapes_of(stored: StoredTable) -> dict[int, Table]:
-    """Return what rows of a table may be, by version: of two while it moves."""
-    shapes = {stored.version: declared_by(stored)}
-    if stored.moving is not None:
-        shapes[stored.moving.version] = moving_table(stored)
-    return shapes
-
-
-def moving_to(table: Table, behind: str | None = None) -> Moving:
-    """Return what a store keeps of a table that rows are being brought to."""
-    return Moving(
-        version=table.version,
-        fingerprint=table.fingerprint,
-        columns=dict(table.columns),
-        indexes={name: tuple(columns) for name, columns in table.indexes.items()},
-        behind=behind,
-    )
-
-
-def _table(
+def shaped(
     stored: StoredTable,
     version: int,
     columns: dict[str, str],
     indexes: dict[str, tuple[str, ...]],
 ) -> Table:
+    """Return the table that a store's record of one describes, as a version of it is."""
     owner, _, name = stored.name.partition(":")
     return Table(
         owner=owner,
@@ -316,22 +296,17 @@ def _table(
 
 
 def check_table(stored: StoredTable, table: Table) -> int:
-    """Return the version of a stored table that ``table`` declares.
+    """Return the version of a stored table that ``table`` declares, at that version or a newer one.
 
-    Raises: NewerTable; TableMigrating if it is on its way to another version than that;
-    SchemaMismatch for the same version with other columns, key or indexes.
+    Raises: NewerTable, also for one that is on its way to a newer version; SchemaMismatch for the
+    same version with other columns, key or indexes.
     """
     moving = stored.moving
     newest = stored.version if moving is None else moving.version
     if newest > table.version:
         raise NewerTable(
             expected=f"{table.full_name} at version {table.version} or older",
-            found=f"version {newest}",
-        )
-    if moving is not None and moving.version != table.version:
-        raise TableMigrating(
-            expected=f"{table.full_name} at rest, or on its way to {table.version}",
-            found=f"on its way to version {moving.version}",
+            found=f"version {newest}: newer code has it",
         )
     fingerprint = stored.fingerprint if moving is None else moving.fingerprint
     if newest == table.version and fingerprint != table.fingerprint:
@@ -342,24 +317,9 @@ def check_table(stored: StoredTable, table: Table) -> int:
     return stored.version
 
 
-def check_alter(stored: StoredTable, table: Table) -> None:
-    """Refuse a change that no migration of rows can make. Raises Invalid, NewerTable."""
-    if stored.moving is not None or stored.version >= table.version:
-        raise NewerTable(
-            expected=f"{stored.name} at rest, below version {table.version}",
-            found=f"version {stored.moving_to or stored.version}",
-        )
-    was = [(name, stored.columns[name]) for name in stored.key_columns]
-    shall_be = [(name, table.columns[name]) for name in table.key]
-    if was != shall_be:
-        raise Invalid(
-            expected=f"the key of {stored.name} to stay: {shown(was)}", found=shown(shall_be)
-        )
-
-
 def tables_altered(prepared: int | None, found: int) -> TableMigrating:
     """Return the refusal of a writer whose tables somebody has altered since."""
     return TableMigrating(
         expected=f"tables as they were prepared, at change {prepared}",
-        found=f"change {found}: open the store again",
+        found=f"change {found}: look at them again",
     )

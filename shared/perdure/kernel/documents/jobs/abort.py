@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.documents.jobs.describe import ENDED, JobInfo, info
 from perdure.kernel.documents.jobs.records import check_text
 from perdure.kernel.documents.jobs.step import JobRequest, JobStep, unknown_job
@@ -21,11 +22,17 @@ Marked = Literal["marked", "terminal"]
 class AbortJob(JobRequest):
     """Mark a job as one that shall end: "marked", or "terminal" if it has ended already.
 
-    A blocked job is dropped at once: nobody else would. The first reason stands.
+    A job that is blocked, or that no code knows, is dropped at once: nobody else would. The first
+    reason stands.
     Raises: NotFound, UnknownJob, TooLarge.
     """
 
     reason: str = "aborted"
+    is_orphan: bool = False
+    """No code declares it any more: it is ended here, unless somebody has it in hand still."""
+
+    by: Caller = LOCAL
+    """Whose quota it is paid from."""
 
     def checked(self) -> AbortJob:
         """Return self if the reason can be kept. Raises TooLarge."""
@@ -44,7 +51,8 @@ class AbortJob(JobRequest):
                 raise unknown_job(self.ref, self.job)
             return Decision("terminal")
         record = found.record
-        if record.phase == "blocked":
+        is_left = self.is_orphan and not record.claim.is_held(now)
+        if record.phase == "blocked" or is_left:
             outcome = record.outcome or Failed(Aborted(self.reason))
             step.end(found, outcome, record.claim.epoch)
             return step.decision("marked")
@@ -56,13 +64,16 @@ class AbortJob(JobRequest):
         return step.decision("marked")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetryJob(JobRequest):
     """Let a blocked job go on: where it was, with no failure of its finish counted.
 
     Code that does not fit it will block it again. Raises: NotFound, UnknownJob; Conflict for a job
     that is not blocked, or has ended.
     """
+
+    by: Caller = LOCAL
+    """Whose quota it is paid from."""
 
     def reads(self) -> Reads:
         end = lives_before(self.stream, self.job.end)
