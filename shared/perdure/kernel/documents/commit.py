@@ -19,6 +19,7 @@ from perdure.kernel.documents.errors import (
     StoreMoving,
 )
 from perdure.kernel.documents.held import HeldOwner
+from perdure.kernel.documents.lives import begin_lives
 from perdure.kernel.documents.order import in_order
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import (
@@ -28,7 +29,6 @@ from perdure.kernel.documents.records import (
 )
 from perdure.kernel.documents.step import StagedWrite, Step
 from perdure.kernel.documents.tables import checked_name, tables_altered
-from perdure.kernel.documents.writes import begin_lives
 from perdure.kernel.errors import InvalidId, NotFound, OutOfRange, StaleWriter, TooLarge
 from perdure.kernel.ids import Epoch, Holder, Instant, Partition, Seq, Token
 from perdure.kernel.limits import HOLDER_BYTES_MAX, LEASE_MS_MAX

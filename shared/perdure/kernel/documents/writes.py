@@ -9,7 +9,6 @@ from perdure.kernel.documents import places
 from perdure.kernel.documents.called import check_id, check_named
 from perdure.kernel.documents.content import Content, base, check_history, current, past
 from perdure.kernel.documents.errors import (
-    AddressTaken,
     CopyRefused,
     DocumentRetired,
     HistoryNotKept,
@@ -326,35 +325,6 @@ def lives_before(store: Partition, address: Address, at: Seq | None = None) -> R
     prefix = places.lives_prefix(address.hash)
     last = after(prefix) if at is None else prefix + number(at + 1)
     return Range(store, prefix, last, Life, limit=1, descending=True)
-
-
-def begin_lives(step: Step) -> None:
-    """Let what the commit has created live at its addresses, one at each. Raises AddressTaken.
-
-    What it has also retired has an empty life, which is at no commit, and takes no address.
-    """
-    taken: dict[str, DocumentId] = {}
-    for id in step.created:
-        document = step.read(document_key(step.store, DocumentId(id)))
-        if document is None or document.retired_at is not None:
-            continue
-        address = document.address
-        for life in step.find(lives_before(step.store, address)):
-            if step.read(life.key) is None:
-                continue  # removed by this commit, and its document with it
-            before = step.read(document_key(step.store, life.id))
-            if before is None:
-                raise no_document(life.id, "an address")
-            if before.retired_at is None:
-                taken[address.hash] = life.id
-        if address.hash in taken:
-            raise AddressTaken(
-                expected=f"nothing alive at {shown(address.kind)} of {address.owner!r}",
-                found=f"Document address already has a current incarnation, {taken[address.hash]}",
-            )
-        taken[address.hash] = document.id
-        life = Life(partition=step.store, address=address.hash, created_at=step.seq, id=document.id)
-        step.put(life)
 
 
 def no_document(id: DocumentId, named_by: str) -> Corrupt:
