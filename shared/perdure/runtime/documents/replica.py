@@ -114,7 +114,8 @@ async def apply_batch(
     """Apply commits of the source, one after another, and return the last that the replica has.
 
     They must follow the last one of the replica without a gap. Each is one commit here too, and is
-    told to whoever follows this handle: what stops in between leaves the replica at a commit of its source, and the rest can be applied later.
+    told to whoever follows this handle: what stops in between leaves the replica at a commit of its
+    source, and the rest can be applied later.
     Raises: StillBound while anything of the replica is in somebody's hand; NotAFollower;
     StoreDiverged for what does not fit, and from then on; NewerWriter; StoreClosed.
     """
