@@ -73,9 +73,8 @@ def _is_no_verdict(error: BaseException) -> bool:
     return isinstance(error, NO_VERDICT) or not isinstance(error, PerdureError | Overtaken)
 
 
-def asked(request: Request[Any]) -> Asked:
-    """Return ``request`` with an answer to wait for. Raises what its ``reads`` raise."""
-    reads = request.reads()
+def asked(request: Request[Any], reads: Reads) -> Asked:
+    """Return ``request``, and what it is sure to look at, with an answer to wait for."""
     alone = bool(reads.ranges) or reads.snapshot or request.once
     return Asked(request, reads, asyncio.get_running_loop().create_future(), alone)
 
@@ -202,3 +201,24 @@ def _at_once(member: Asked, part: Reads, proven: Collection[Key[Any]]) -> Reads:
     if len(named) + len(peeks) > limits.LOAD_KEYS_MAX:
         return part
     return Reads(tuple(named), peeks=tuple(peeks), snapshot=True)
+
+
+def unproven_of(group: list[Asked], view: View) -> list[Asked]:
+    """Return ``group`` to be decided again on snapshots, if its answers may mix two moments.
+
+    A commit proves that what was named held all at once. An answer that writes nothing has no
+    such proof: a key found absent, then a head found closing, may be an admission and an end
+    that came in between.
+    """
+    names = tuple(view.named)
+    if len(names) < 2 or view.is_snapshot:
+        return []
+    if max(len(member.reads.peeks) for member in group) + len(names) > limits.LOAD_KEYS_MAX:
+        return []
+    if any(member.reads.snapshot or member.reads.ranges for member in group):
+        return []
+    for member in group:
+        named = names if len(group) == 1 else ()
+        member.reads = Reads.union(member.reads, Reads(keys=named, snapshot=True))
+        member.alone = True
+    return group
