@@ -7,6 +7,7 @@ import copy
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from perdure.authority import bodies, budget, system
@@ -153,15 +154,27 @@ class Authority:
     async def close(self) -> None:
         """Wait for what was asked and close the store. Idempotent."""
         tasks = [line.task for line in self._lines.values() if line.task is not None]
-        await asyncio.gather(*tasks)
+        if tasks:
+            await asyncio.wait(tasks)
         await self._store.close()
 
     def _line_of(self, stream: Partition) -> _Line:
         line = self._lines.get(stream)
         if line is None:
             line = self._lines[stream] = _Line(self._recent.of(stream))
-            line.task = asyncio.create_task(self._serve(stream, line))
+            self._begin(stream, line, None)
         return line
+
+    def _begin(self, stream: Partition, line: _Line, sent: Sent | None) -> None:
+        line.task = asyncio.create_task(self._serve(stream, line, sent))
+        line.task.add_done_callback(partial(self._left, stream, line))
+
+    def _left(self, stream: Partition, line: _Line, _: asyncio.Task[None]) -> None:
+        """Let nobody wait in a line whose task was cancelled before it began."""
+        if self._lines.get(stream) is line:
+            del self._lines[stream]
+            for member in line.waiting:
+                member.fail(asyncio.CancelledError())
 
     def _done_in_place(self, request: Request[T], reads: Reads) -> Decision[T] | Asked | None:
         """Decide and commit a request in this very call; None if that cannot be: nothing was sent.
@@ -185,14 +198,13 @@ class Authority:
             member.unsure = True
             outcome = Decided(view, ((member, decision),), ())
             line = self._lines[request.stream] = _Line(recent)
-            sent = self._serve(request.stream, line, (outcome, commit, ready))
-            line.task = asyncio.create_task(sent)
+            self._begin(request.stream, line, (outcome, commit, ready))
             return member
         recent.learn(commit, view.written)
         self._writers.add(type(request))
         return decision
 
-    async def _serve(self, stream: Partition, line: _Line, sent: Sent | None = None) -> None:
+    async def _serve(self, stream: Partition, line: _Line, sent: Sent | None) -> None:
         group: list[Asked] = []
         try:
             if sent is not None:

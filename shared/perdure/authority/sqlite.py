@@ -119,6 +119,7 @@ class SqliteStore:
         self._waiting.append((commit, answer))
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
+            self._writing.add_done_callback(self._left)
         await answer
 
     def commit_in_place(self, commit: Commit) -> bool:
@@ -144,7 +145,7 @@ class SqliteStore:
 
     async def _close(self) -> None:
         if self._writing is not None:
-            await self._writing
+            await asyncio.wait({self._writing})
         await self._reader.close()
         await self._writer.close()
 
@@ -171,6 +172,14 @@ class SqliteStore:
                 raise
         finally:
             self._writing = None
+
+    def _left(self, task: asyncio.Task[None]) -> None:
+        """Let nobody wait for a task that was cancelled before it began: nothing was sent."""
+        if self._writing is task:
+            self._writing = None
+            for _, answer in self._waiting:
+                answer.cancel()
+            self._waiting.clear()
 
     async def _applied(self, commits: list[Commit]) -> list[_Outcome]:
         """Apply commits in one transaction, at once while the disk is fast.

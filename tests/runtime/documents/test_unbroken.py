@@ -65,29 +65,21 @@ async def test_work_that_is_cancelled_cancels_its_caller() -> None:
     assert caller.cancelled()
 
 
-async def test_work_that_waits_for_nothing_is_done_after_one_turn_and_in_no_task_of_its_own() -> (
-    None
-):
-    unbroken, tasks = Unbroken(UnderWay()), []
+async def test_nobody_waits_for_work_whose_task_is_cancelled_before_it_begins() -> None:
+    unbroken, done = Unbroken(UnderWay()), []
 
     async def work() -> None:
-        tasks.append(asyncio.current_task())
+        done.append(True)
 
-    others = 0
+    caller = asyncio.create_task(unbroken.run(work()))
+    await asyncio.sleep(0)
+    (begun,) = asyncio.all_tasks() - {caller, asyncio.current_task()}
+    begun.cancel()
 
-    async def other() -> None:
-        nonlocal others
-        for _ in range(3):
-            await asyncio.sleep(0)
-            others += 1
-
-    beside = asyncio.create_task(other())
-    for _ in range(3):
-        await unbroken.run(work())
-
-    assert set(tasks) == {asyncio.current_task()}
-    assert others >= 2
-    await beside
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    await unbroken.ended()
+    assert done == []
 
 
 async def test_work_that_waits_is_sent_what_it_waits_for_and_raises_what_it_meets() -> None:

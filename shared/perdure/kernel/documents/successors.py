@@ -21,6 +21,7 @@ def head_after(head: StoreHead, seq: Seq, digest: str, next_id: int, schema: int
         diverged=head.diverged,
         follows=head.follows,
         importing=head.importing,
+        status=head.status,
     )
 
 
