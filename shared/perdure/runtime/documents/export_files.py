@@ -22,12 +22,25 @@ PART_BYTES: Final = 8 * 1_024 * 1_024
 
 READ_BYTES: Final = 1_024 * 1_024
 
+JOBS_FOLDER: Final = "export"
+"""Where a storage has the exports that its jobs made, beside its data."""
+
 
 class Sink(Protocol):
     """Takes the bytes of an export; it has its name once it is finished."""
 
     async def write(self, data: bytes) -> None: ...
     async def finish(self) -> None: ...
+
+
+class NoSink:
+    """Takes an export for its digest alone."""
+
+    async def write(self, data: bytes) -> None:
+        pass
+
+    async def finish(self) -> None:
+        pass
 
 
 class Source(Protocol):
