@@ -44,6 +44,17 @@ def test_watched_job_is_done_in_the_same_process(chores):
     assert watched.out.splitlines()[0] == "ended null"
 
 
+def test_watched_job_that_comes_to_nothing_ends_as_what_is_refused(chores):
+    failed = chores(
+        "start", "boats", "sink", "--args", '{"strokes": 2}', "--job-id", "s", "--watch"
+    )
+    shown = chores("show", "boats", "sink", "s", "--json")
+    again = chores("show", "boats", "sink", "s", "--json", "--watch")
+
+    assert (failed.exit_code, shown.exit_code, again.exit_code) == (1, 0, 1)
+    assert again.json["outcome"]["error"]["error"]["message"] == "the bilge is full"
+
+
 def test_start_again_under_its_id_changes_nothing(chores):
     arguments = ("start", "boats", "row", "--args", '{"strokes": 1}', "--job-id", "a", "--json")
     chores(*arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 import uuid
 from typing import Any, Final, Protocol, runtime_checkable
@@ -25,6 +26,9 @@ WORK_SECONDS: Final = 60.0
 
 LEAST_MS: Final = 10_000
 """No job is begun with less time left: it must be stopped in order, and say so."""
+
+FAILED: Final = 1
+"""Exit code of a watched job that came to no result."""
 
 RESTS: Final = ("ended", "blocked")
 """Phases in which nothing more happens by itself."""
@@ -79,6 +83,8 @@ def start(  # noqa: PLR0913  # one for each option
         if watch:
             told = _watched(client, store_id, name, job_id, is_quiet=as_json)
     _told(told, as_json=as_json)
+    if watch:
+        _end_with(told)
 
 
 @jobs.command(name="list")
@@ -129,6 +135,8 @@ def show_job(  # one for each option
             path = jobs_path(store_id, name, job_id)
             told = client.ask("GET", path, query={"owner": owner})
     _told(told, as_json=as_json)
+    if watch:
+        _end_with(told)
 
 
 @jobs.command()
@@ -219,6 +227,12 @@ def _watched(
         if told["phase"] in RESTS:
             return told
         time.sleep(LOOK_SECONDS)
+
+
+def _end_with(told: dict[str, Any]) -> None:
+    """End as refused if a job that was watched has no result."""
+    if (told["outcome"] or {}).get("kind") != "done":
+        sys.exit(FAILED)
 
 
 def _object(text: str) -> dict[str, Any]:

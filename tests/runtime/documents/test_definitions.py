@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, computed_field
 from tests.support.documents import opened
 
 from perdure.kernel.documents.errors import NewerDocument, UnmigratedDocument
@@ -218,3 +218,30 @@ def test_a_definition_that_no_store_can_keep_is_refused(given):
 def test_a_kind_has_a_greatest_length():
     with pytest.raises(TooLarge):
         defined(kind="k" * 1_023)
+
+
+class Depth(BaseModel):
+    metres: float = Field(default=0.0, alias="depthInMetres")
+    more: Any = None
+
+    @computed_field
+    @property
+    def feet(self) -> float:
+        return self.metres * 3.28
+
+
+def test_a_value_is_kept_under_the_names_that_it_is_read_by():
+    depth = defined(kind="depth", initial=Depth(), model=Depth)
+
+    told = depth.told(Depth(depthInMetres=8.5))
+
+    assert told == {"depthInMetres": 8.5, "more": None}
+    assert depth.of(told).metres == 8.5
+
+
+def test_a_value_that_no_json_spells_is_refused():
+    depth = defined(kind="depth", initial=Depth(), model=Depth)
+
+    for more in (object(), {1: {2, object()}}):
+        with pytest.raises(InvalidValue):
+            depth.told(Depth(more=more))

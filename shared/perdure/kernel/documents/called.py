@@ -13,6 +13,8 @@ from perdure.kernel.ids import DocumentId
 from perdure.kernel.shown import shown
 
 META_BYTES_MAX: Final = 4_096
+"""Bytes of what an owner keeps with a document, spelled in JSON."""
+
 NAME_BYTES_MAX: Final = 1_024
 """Bytes of each part of an address, spelled in JSON."""
 

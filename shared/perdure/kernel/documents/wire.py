@@ -52,6 +52,10 @@ from perdure.kernel.shown import path_shown, shown
 WRITES_MAX: Final = 100
 """Writes of one commit. Source: COMMIT_ACTIONS_MAX."""
 
+WIRE_DELTAS_MAX: Final = 32
+"""Deltas of a document behind which its next change is written whole: no definition says when, and
+each change is held to all of them. Source: with their base they are dropped in one commit."""
+
 TableOf = Callable[[str], Table]
 """Finds a table by its full name. Raises UnknownTable, TableMigrating."""
 
@@ -138,7 +142,8 @@ class WireChange(_Write):
     """The one that was read before: if it has changed since, the commit is refused."""
 
     def staged(self, table_of: TableOf) -> StagedWrite:
-        return ChangeDocument(DocumentId(self.id), self._content(), self.revision)
+        content, most = self._content(), WIRE_DELTAS_MAX
+        return ChangeDocument(DocumentId(self.id), content, self.revision, deltas_max=most)
 
     def _content(self) -> Content:
         has_value, has_ops = "value" in self.model_fields_set, self.ops is not None

@@ -31,7 +31,7 @@ from perdure.kernel.documents.records import (
 )
 from perdure.kernel.documents.step import Step
 from perdure.kernel.documents.successors import with_content
-from perdure.kernel.errors import Corrupt, InvalidValue
+from perdure.kernel.errors import Corrupt, InvalidValue, TooLarge
 from perdure.kernel.ids import DocumentId, Partition, Seq
 from perdure.kernel.places import after, number
 from perdure.kernel.shown import shown
@@ -223,35 +223,49 @@ class ChangeDocument(_OfDocument):
     of: str | None = None
     """Whose document it must be; None for anybody's."""
 
+    deltas_max: int | None = None
+    """Deltas behind which the next is written as the whole value that it leads to."""
+
     def apply(self, step: Step) -> None:
         document = living(step, self.id, self.of)
         check_revision(step, document, self.revision)
         if document.last == step.seq:
             raise twice(self.id)
-        if self.content.kind == "delta":
-            self._check_delta(step, document)
+        content = self.content
+        if content.kind == "delta":
+            content = self._checked_delta(step, document)
+        if content.kind == "delta":
             base_seq, deltas = document.base, document.deltas + 1
         else:
             base_seq, deltas = step.seq, 0
             if document.history != "rewindable":
                 supersede(step, document)
-        version = self.content.version
         step.put(
-            with_content(document, version=version, base=base_seq, last=step.seq, deltas=deltas)
+            with_content(
+                document, version=content.version, base=base_seq, last=step.seq, deltas=deltas
+            )
         )
-        step.put(_revision(step, self.id, self.content))
+        step.put(_revision(step, self.id, content))
         step.own(document.address)
-        step.tell("document.change", {"id": self.id}, self.content.spelled)
+        step.tell("document.change", {"id": self.id}, content.spelled)
 
-    def _check_delta(self, step: Step, document: Document) -> None:
+    def _checked_delta(self, step: Step, document: Document) -> Content:
+        """Return what is written of a delta that applies: itself, or a base."""
         if document.version != self.content.version:
             raise NeedsBase(
                 expected=f"a delta of version {document.version}",
                 found=f"Document {self.id} version transition requires a base",
             )
-        if not self.trusted:
-            loaded = current(step.view, step.store, document)
-            applied_to_own(loaded.value, [self.content.told])
+        if self.trusted:
+            return self.content
+        loaded = current(step.view, step.store, document)
+        value = applied_to_own(loaded.value, [self.content.told])
+        if self.deltas_max is None or document.deltas < self.deltas_max:
+            return self.content
+        try:
+            return base(self.content.version, value)
+        except TooLarge:  # its parts may be kept as they came
+            return self.content
 
 
 @dataclass(frozen=True, slots=True)

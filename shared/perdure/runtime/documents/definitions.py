@@ -101,7 +101,7 @@ class DocumentDefinition(Generic[V]):
         """Return a value as JSON that shares nothing with it. Raises InvalidValue kinds."""
         found: Any = value
         if self.model is not None and isinstance(value, BaseModel):
-            found = value.model_dump(mode="json")
+            found = self._dumped(value)
         if not isinstance(found, dict | list):
             raise InvalidValue(
                 expected=f"a {self.kind} of an object or a list", found=shown(type(value).__name__)
@@ -110,6 +110,15 @@ class DocumentDefinition(Generic[V]):
         if self.model is not None:
             self.of(detached(plain))
         return plain
+
+    def _dumped(self, value: BaseModel) -> Any:
+        try:
+            # Under the names, and of the fields, that it is read again by.
+            return value.model_dump(mode="json", by_alias=True, round_trip=True)
+        except (ValueError, RecursionError) as error:
+            raise InvalidValue(
+                expected=f"a {self.kind} of JSON that a store can hold", found=text_of(error)
+            ) from error
 
     def of(self, told: Json) -> V:
         """Return the value that JSON tells, which is used up. Raises InvalidValue kinds."""
