@@ -176,6 +176,17 @@ def test_a_number_is_not_taken_for_the_truth_value_that_equals_it():
     assert [row["text"] for row in at.values(EDITS)] == [True, True]
 
 
+@pytest.mark.parametrize("sizes", [(1, 1.0), (1.0, 1), (0.0, -0.0), (2**53, float(2**53))])
+def test_a_number_is_the_same_however_it_is_spelled(sizes: tuple[float, float]):
+    held, asked = sizes
+    at = desk(edit(1, size=held), edit(2, size=None), edit(3, size=held + 2))
+
+    at.commit(UpdateWhere(EDITS, {"size": asked}, {"done": True}, count=1))
+    at.commit(DeleteWhere(EDITS, {"size": None}, count=1))
+
+    assert [row["done"] for row in at.values(EDITS)] == [True, False]
+
+
 def long() -> Desk:
     """Return a store with tables that are too long to be looked through."""
     at = desk()
