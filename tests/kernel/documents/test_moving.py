@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 from tests.support.documents import LINEAGE, REF
-from tests.support.jobs import JobStore
+from tests.support.jobs import JOB, JobStore
 
 from perdure.kernel.documents.commit import TakeOwner
+from perdure.kernel.documents.jobs.hints import RestJob
 from perdure.kernel.documents.moving import (
     ActivateStore,
     FindStoreHead,
@@ -21,6 +22,7 @@ from perdure.kernel.documents.records import DocumentStore, StoreHead, document_
 from perdure.kernel.errors import Conflict, NotQuiescent, PerdureError
 from perdure.kernel.floor import Floor, FloorState
 from perdure.kernel.ids import Holder, StorageId
+from perdure.runtime.migrate_stores import check_cold
 
 pytestmark = [pytest.mark.lifecycle, pytest.mark.stores]
 
@@ -126,3 +128,37 @@ def test_another_store_of_that_id_is_not_taken_for_the_one_that_was_carried(stor
     store.fake.put(another)
 
     unchanged(store, ActivateStore(ARRIVED, source), Conflict, "as it was carried")
+
+
+@pytest.mark.parametrize("found", ["staged", "moving"])
+def test_the_hint_of_a_job_whose_store_is_on_its_way_stays_and_is_not_followed(store, found):
+    reserve(store, "open", None)
+    store.start()
+    (hint,) = store.hints()
+    store.fake.put(replace(store.ask(FindStoreHead(REF)), status=found))
+    before = dict(store.fake.records)
+
+    assert store.ask(RestJob(REF, JOB, hint.sort)) == "waits"
+    assert store.fake.records == before
+
+
+LEFT = {"lineage": "l", "seq": 7, "epoch": 2, "export": "same"}
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        None,
+        {**LEFT, "lineage": "another"},
+        {**LEFT, "seq": 6},
+        {**LEFT, "export": "another"},
+    ],
+)
+def test_a_copy_that_a_new_process_finds_otherwise_is_refused(right):
+    with pytest.raises(Conflict, match="notes"):
+        check_cold({"notes": LEFT}, {} if right is None else {"notes": right})
+
+
+@pytest.mark.parametrize("further", [{"seq": 8}, {"epoch": 3}])
+def test_a_copy_may_have_gone_on_before_a_new_process_looks(further):
+    check_cold({"notes": LEFT}, {"notes": {**LEFT, **further, "export": "another"}})
