@@ -233,14 +233,19 @@ async def test_rows_that_a_rival_has_moved_meanwhile_are_migrated_by_nobody_agai
     await check_paged(records)
 
 
-async def test_who_finds_rows_of_a_newer_version_is_told_that_it_has_the_table() -> None:
+@pytest.mark.parametrize("chunks", [1, COMMITS])
+async def test_who_finds_rows_of_a_newer_version_is_told_that_it_has_the_table(
+    chunks: int,
+) -> None:
     records = MemoryStore()
     await half_way(records)
     fourth = replace(THIRD, version=4).checked()
 
     async def rival() -> None:
-        async with opened(records.reopened(), prefix="b") as store:
-            await prepared(store, [fourth], TO_THIRD)
+        faults = FaultPlan({chunks + 2: Fault.CRASH_BEFORE})
+        async with opened(records.reopened(faults), prefix="b") as store:
+            with suppress(Crashed):
+                await prepared(store, [fourth], TO_THIRD)
 
     async with opened(Between(records.reopened(), rival), prefix="a") as store:
         with pytest.raises(NewerTable, match="version 4"):

@@ -77,7 +77,10 @@ async def _chunk_moved(store: OpenStore, table: Table, migrate: Migrate) -> Move
 
     def look(view: View) -> tuple[StoredTable | None, list[Row]]:
         stored = view.peek(stored_table_key(store.ref.partition, table.full_name))
-        if stored is None or check_table(stored, table) == table.version or stored.moving is None:
+        if stored is None:
+            return stored, []
+        check_table(stored, table)  # rows of a newer version would mean nothing to this one
+        if stored.moving is None:
             return stored, []
         return stored, view.find(rows_left(stored, chunk_rows_max(stored)))
 
