@@ -87,8 +87,7 @@ def test_whoever_runs_a_job_hears_of_its_abort(store):
 
 def test_a_failed_finish_is_tried_again_after_a_pause_that_doubles(store):
     store.start()
-    store.settle(store.taken().grip)
-    store.died()
+    store.settled_and_left()
     pauses = []
 
     for failures in range(4):
@@ -103,8 +102,7 @@ def test_a_failed_finish_is_tried_again_after_a_pause_that_doubles(store):
 
 def test_the_fifth_failure_of_a_finish_blocks_the_job(store):
     store.start()
-    store.settle(store.taken().grip)
-    store.died()
+    store.settled_and_left()
 
     for failures in range(5):
         store.fail_finish(store.taken().grip, failures)
@@ -116,21 +114,75 @@ def test_the_fifth_failure_of_a_finish_blocks_the_job(store):
     assert store.take().why == "blocked"
 
 
-def test_a_finish_that_failed_four_times_across_crashes_succeeds(store):
+def test_a_finish_that_failed_four_times_raised_or_killed_succeeds(store):
     store.start()
-    store.settle(store.taken().grip)
-    store.died()
-    for failures in range(4):
-        store.taken()  # this one dies in its finish
-        store.died()
+    store.settled_and_left()
+    for failures in (0, 2):
         store.fail_finish(store.taken().grip, failures)
         store.later(60_000)
+        store.taken()  # this one dies in its finish
+        store.died()
 
     taken = store.taken()
     store.end(taken.grip)
 
     assert taken.record.finish_failures == 4
     assert store.told().outcome == DONE
+
+
+def test_a_process_that_dies_in_a_finish_has_failed_it(store):
+    store.start()
+    store.settle(store.taken().grip)
+    store.died()
+
+    taken = store.taken()
+
+    assert (taken.task, taken.record.outcome) == ("finish", DONE)
+    assert (taken.record.restarts, taken.record.finish_failures) == (0, 1)
+    assert store.told().finish_error.code == "finish_interrupted"
+
+
+def test_the_fifth_process_that_dies_in_a_finish_blocks_the_job(store):
+    store.start()
+    store.settled_and_left()
+    for failures in range(5):
+        assert store.taken().record.finish_failures == failures
+        store.died()
+
+    assert store.take().why == "blocked"
+
+    assert (store.record.phase, store.record.blocked) == ("blocked", "finish_failed")
+    assert (store.record.claim.holder, store.hints()) == (None, [])
+    assert (store.retry().finish_failures, store.taken().task) == (0, "finish")
+
+
+def test_a_death_that_makes_the_outcome_is_none_of_the_finish(store):
+    store.start()
+    store.killed(5)
+
+    taken = store.taken()
+
+    assert (taken.task, taken.record.finish_failures) == ("finish", 0)
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["raised", "killed"])
+def test_an_aborted_job_whose_finish_failed_five_times_is_dropped_and_not_blocked(store, is_killed):
+    store.start()
+    store.settled_and_left()
+    for failures in range(4):
+        store.fail_finish(store.taken().grip, failures)
+        store.later(60_000)
+    grip = store.taken().grip
+    store.abort()
+
+    if is_killed:
+        store.died()
+        assert store.take().why == "ended"
+    else:
+        store.fail_finish(grip, 4)
+
+    assert (store.told().phase, store.told().outcome) == ("ended", DONE)
+    assert (store.found(), store.hints()) == (None, [])
 
 
 # 8: finish succeeds
@@ -205,10 +257,11 @@ def test_an_aborted_job_is_finished_without_a_run(store, phase):
 # 13: activation of what is to be finished
 
 
-def test_a_finish_is_resumed_and_not_counted(store):
+def test_a_finish_that_was_given_back_is_resumed_and_not_counted_however_often(store):
     store.start()
-    store.settle(store.taken().grip)
-    store.died()
+    store.settled_and_left()
+    for _ in range(10):
+        store.stop(store.taken().grip)
 
     taken = store.taken()
 
@@ -231,8 +284,7 @@ def test_a_blocked_job_stays_until_it_is_aborted(store):
 
 def test_a_blocked_job_goes_on_where_it_was_once_somebody_asks(store):
     store.start()
-    store.settle(store.taken().grip)
-    store.died()
+    store.settled_and_left()
     for failures in range(5):
         store.fail_finish(store.taken().grip, failures)
         store.later(60_000)
@@ -263,8 +315,7 @@ def test_a_job_that_is_not_blocked_is_not_retried(store):
 
 def test_a_job_whose_finish_failed_keeps_its_outcome_when_it_is_dropped(store):
     store.start()
-    store.settle(store.taken().grip)
-    store.died()
+    store.settled_and_left()
     for failures in range(5):
         store.fail_finish(store.taken().grip, failures)
         store.later(60_000)

@@ -225,19 +225,61 @@ def test_a_finish_whose_writes_are_refused_has_failed():
     assert asyncio.run(story()) == (["waits"] * 4 + ["blocked"], "finish_failed")
 
 
-def test_a_finish_that_takes_too_long_is_left_to_the_next_process_uncounted():
+async def test_a_finish_that_takes_too_long_is_left_to_a_process_of_its_own_and_then_counted():
     async def finish(ending):
         await asyncio.Event().wait()
 
-    async def story():
-        one = await process(app=app_with(counts, finish=finish))
-        await one.start()
+    one = await process(app=app_with(counts, finish=finish))
+    await one.start()
+    left = []
+    for _ in range(6):
         running = one.running(budget_ms=20_000)
         await one.clock.go(20_000)
         told = await one.told()
-        return (await running).state, told.phase, told.finish_failures, told.held_until
+        left.append(((await running).state, told.phase, told.finish_failures, told.held_until))
+        await one.clock.go(16_000)
 
-    assert asyncio.run(story()) == ("stopped", "finishing", 0, None)
+    assert left == [
+        ("stopped", "finishing", 0, None),  # its process has run the job before
+        *(("waits", "finishing", failures, None) for failures in (1, 2, 3, 4)),
+        ("blocked", "blocked", 5, None),
+    ]
+    assert told.finish_error.code == "out_of_time"
+
+
+async def test_a_finish_of_a_process_that_is_to_end_is_given_back_uncounted():
+    async def finish(ending):
+        await asyncio.Event().wait()
+
+    store, clock = MemoryStore(), MovedClock()
+    for prefix in "abcdefg":
+        one = await process(store, app=app_with(counts, finish=finish), clock=clock, prefix=prefix)
+        await one.start()
+        running = one.running()
+        await settled()
+        one.jobs.crew.closing.set()
+        assert (await running).state == "stopped"
+
+    told = await one.told()
+    assert (told.phase, told.finish_failures, told.held_until) == ("finishing", 0, None)
+    assert told.epoch == 7
+
+
+async def test_an_aborted_job_whose_last_finish_fails_has_ended():
+    async def finish(ending):
+        raise RuntimeError("not yet")
+
+    one = await process(app=app_with(counts, finish=finish))
+    await one.start()
+    for _ in range(4):
+        await one.run()
+        await one.clock.go(16_000)
+    await one.jobs.abort(STORE, NAME, "j")
+
+    driven = await one.run()
+
+    assert (driven.state, driven.outcome) == ("ended", Done({"count": 1}))
+    assert (await one.told()).phase == "ended"
 
 
 # what is asked of whom
