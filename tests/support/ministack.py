@@ -21,7 +21,7 @@ from tests.support.ports import free_port
 
 REQUIREMENT = "ministack[full]==1.5.33"
 MEMORY_BYTES_MAX = 6 * 2**30
-START_SECONDS_MAX = 30
+START_SECONDS_MAX = 120  # on a machine that has other things to do
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / ".venv-ministack"
 

@@ -42,7 +42,7 @@ class JobFinish:
 
     key: str | None
     failures: int
-    """Times that its finish has failed before."""
+    """Times that its finish has failed before, those included whose process died in it."""
 
 
 def finish_of(declaration: Job, job: JobId, record: JobRecord, state: JobState | None) -> JobFinish:
