@@ -23,9 +23,12 @@ from tests.support.dying_jobs import (
     ended,
     place,
     short_past,
+    stepping,
     with_a_world,
     with_notes,
+    worked,
 )
+from tests.support.steps import Died, Steps
 
 import perdure
 from perdure.api.wiring_exports import imported
@@ -208,3 +211,15 @@ def test_a_job_whose_processes_are_killed_one_after_another_is_ended_once(
 
     assert deaths[:2] == [True, True]
     chore.check(root, before, info)
+
+
+@pytest.mark.parametrize(("chore", "at"), [(CHORES[0], 7), (CHORES[2], 3)], ids=["land", "export"])
+def test_a_job_whose_process_dies_in_its_midst_is_ended_by_the_next(tmp_path, prepared, chore, at):
+    root = prepared(chore, tmp_path / "one")
+    asyncio.run(chore.begin(root))
+
+    with stepping(Steps(at, after=True)), pytest.raises((Died, BaseExceptionGroup)):
+        asyncio.run(worked(root))
+    info = asyncio.run(ended(root, chore.name))
+
+    assert (info.outcome.kind, info.epoch) == ("done", 2), info
