@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+from tests.support.leftovers import forget
 from tests.support.ministack import account, ministack
 from tests.support.queue import PaperQueue
 from tests.support.stores import dynamodb_client
 
 from perdure.api import wiring_queue
+
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")  # a machine may be as slow as it likes
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -23,6 +28,16 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = inspect.signature(pyfuncitem.obj).parameters
     asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Let what a failed test leaves behind be told of no other."""
+    failures = item.session.testsfailed
+    answer = yield
+    if item.session.testsfailed > failures:
+        forget()
+    return answer
 
 
 @pytest.fixture

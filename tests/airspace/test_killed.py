@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import httpx
 import pytest
 from tests.airspace.test_world import airborne_in_the_file
+from tests.support.children import child
 
 import perdure
 from airspace.app import app
@@ -27,9 +29,9 @@ COMMANDS = 1_610
 LANDING_AFTER_THE_DAY = 19
 
 
-def demo(root: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "airspace", "--root", str(root)],
+def demo(root: Path) -> AbstractContextManager[subprocess.Popen[str]]:
+    return child(
+        [sys.executable, "-m", "airspace", "--root", root],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -75,15 +77,15 @@ async def test_kill_9_in_the_middle_of_the_day_loses_nothing_and_repeats_nothing
     tmp_path, monkeypatch
 ):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["shared", "emulator"]))
-    first = demo(tmp_path)
-    address = eventually(lambda: address_in(tmp_path))
-    bearer = token(tmp_path)
-    eventually(lambda: published(address, bearer) >= 400)
+    with demo(tmp_path) as first:
+        address = eventually(lambda: address_in(tmp_path))
+        bearer = token(tmp_path)
+        eventually(lambda: published(address, bearer) >= 400)
 
-    os.kill(emulator_of(tmp_path), signal.SIGKILL)
-    told, _ = first.communicate(timeout=60)
-    second = demo(tmp_path)
-    table, _ = second.communicate(timeout=400)
+        os.kill(emulator_of(tmp_path), signal.SIGKILL)
+        told, _ = first.communicate(timeout=120)
+    with demo(tmp_path) as second:
+        table, _ = second.communicate(timeout=400)
 
     assert first.returncode != 0, told
     assert second.returncode == 0, table

@@ -7,9 +7,11 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+from tests.support.children import child
 
 import perdure
 from airspace.app import app
@@ -23,9 +25,9 @@ from perdure.kernel.errors import NotFound, StoreUnavailable
 pytestmark = [pytest.mark.lifecycle, pytest.mark.slow]
 
 
-def demo(root: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "airspace", "--what-if", "--root", str(root)],
+def demo(root: Path) -> AbstractContextManager[subprocess.Popen[str]]:
+    return child(
+        [sys.executable, "-m", "airspace", "--what-if", "--root", root],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -43,16 +45,16 @@ async def published(root: Path) -> int:
 
 async def test_kill_9_while_the_fork_runs_leads_to_the_same_two_evenings(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["shared", "emulator"]))
-    first = demo(tmp_path)
-    while await published(tmp_path) < 800:
-        assert first.poll() is None, first.stdout.read()
-        await asyncio.sleep(0.1)
+    with demo(tmp_path) as first:
+        while await published(tmp_path) < 800:
+            assert first.poll() is None, first.stdout.read()
+            await asyncio.sleep(0.1)
 
-    first.kill()
-    await asyncio.to_thread(first.communicate)
+        first.kill()
+        await asyncio.to_thread(first.communicate)
     killed_at = await published(tmp_path)
-    second = demo(tmp_path)
-    table, _ = await asyncio.to_thread(second.communicate, timeout=400)
+    with demo(tmp_path) as second:
+        table, _ = await asyncio.to_thread(second.communicate, timeout=400)
 
     assert killed_at < 1_499
     assert second.returncode == 0, table

@@ -184,7 +184,7 @@ def test_schedule_retires_the_private_world_of_a_process_that_was_killed(on_sqli
         [sys.executable, "-m", "tests.support.abandoned", tmp_path, "tests.emulator.harbour:app"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         check=False,
-        timeout=60,
+        timeout=120,
     )
     left = on_sqlite.http("api", "GET", "/v1/worlds/p")
     listed = on_sqlite.http("api", "GET", "/v1/worlds")["worlds"]
@@ -204,7 +204,7 @@ def test_schedule_retires_the_private_world_of_a_process_that_was_killed(on_sqli
     assert [row["entity_id"] for row in rows] == [1]
 
 
-def _until(found, seconds=30.0):
+def _until(found, seconds=120.0):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         answer = found()

@@ -22,10 +22,10 @@ ARN = f"arn:aws:sqs:eu-central-1:123456789012:{NAME}"
 JOBS = "/v1/stores/boats/jobs"
 MINUTE_MS = 60_000
 
-SHORT_MS = 8_050
-"""Of which a job has a twentieth of a second: the rest is kept for its orderly end."""
+KEPT_MS = 8_000
+"""Of an invocation's time, for the orderly end of a job."""
 
-ROWED = 45
+ROWED = 36
 STOPS = 10
 
 
@@ -61,6 +61,10 @@ def handed_out(functions, *, remaining_ms=MINUTE_MS, **more):
 
 def told(functions, job="j-1", name="row"):
     return functions.http("jobs", "GET", f"{JOBS}/{name}/{job}")
+
+
+def rowed(job):
+    return 0 if job["state"] is None else job["state"]["strokes"]
 
 
 def looked(functions):
@@ -104,10 +108,15 @@ def test_message_that_was_lost_is_made_good_by_the_next_dispatch(chores):
 def test_an_orderly_end_of_an_invocation_is_no_restart_however_often(chores, tmp_path):
     start(chores, args={"strokes": ROWED, "seconds": 0.02})
 
-    stops = []
-    while told(chores)["phase"] != "ended":
-        assert handed_out(chores, remaining_ms=SHORT_MS) == []
-        stops.append(told(chores))
+    stops, job_ms, found = [], 50, told(chores)
+    while found["phase"] != "ended":
+        assert handed_out(chores, remaining_ms=KEPT_MS + job_ms) == []
+        before, found = rowed(found), told(chores)
+        if rowed(found) > before:
+            stops.append(found)
+        # As long as this machine, busy as it is, needs for a stroke or a few.
+        job_ms = 2 * job_ms if rowed(found) == before else job_ms
+        job_ms = max(50, job_ms // 2) if rowed(found) > before + 3 else job_ms
 
     assert len(stops) > STOPS
     assert {each["phase"] for each in stops[:-1]} == {"stopped"}

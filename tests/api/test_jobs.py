@@ -26,6 +26,18 @@ def boats():
     found.ann.sandbox.close()
 
 
+@pytest.fixture
+def quota(boats, monkeypatch):
+    """Gives players so many units, in a window that no test outlives."""
+
+    def given(units):
+        monkeypatch.setenv("PERDURE_QUOTA_PLAYER", str(units))
+        monkeypatch.setenv("PERDURE_QUOTA_WINDOW_MS", str(10**12))
+        boats.ann.sandbox._access = None  # as a process that starts now
+
+    return given
+
+
 # ------------------------------------------------------------------ starting
 
 
@@ -40,6 +52,18 @@ def test_job_is_started_once_by_its_id(boats):
     assert (started.body["replayed"], again.body["replayed"]) == (False, True)
     assert boats.ports.nudged == ["row/j-1"]
     assert boats.snapshot() == before
+
+
+def test_job_that_begins_later_wakes_nobody_now(boats):
+    now = boats.ports.jobs.means.now()
+    later = boats.ann("POST", BOATS, {**ROW, "due_at": now + 3_600_000})
+    nudged = list(boats.ports.nudged)
+    past = boats.ann("POST", BOATS, {**ROW, "job_id": "j-2", "due_at": 0})
+    boats.ann("POST", f"{BOATS}/row/j-1/abort", {})
+
+    assert (later.status, past.status) == (202, 202)
+    assert nudged == []
+    assert boats.ports.nudged == ["row/j-2", "row/j-1"]
 
 
 def test_id_may_come_as_the_idempotency_key(boats):
@@ -112,6 +136,8 @@ def test_nothing_is_started_in_a_store_that_is_not_there(boats):
     ("store", "body"),
     [
         ("perdure.system", {"name": "perdure.trim", "args": {"grace": 5}}),
+        ("perdure.system", {"name": "perdure.trim", "args": {"grace": "soon"}}),
+        ("perdure.system", {"name": "perdure.export", "args": {"store": "a/b"}}),
         ("perdure.system", {"name": "perdure.land", "job_id": "a/b"}),
         ("perdure.other", {"name": "perdure.land"}),
     ],
@@ -291,6 +317,40 @@ def test_what_is_not_blocked_is_not_retried(boats, path, status, code):
 
     assert (refused.status, refused.body["code"]) == (status, code)
     assert boats.snapshot() == before
+
+
+# ------------------------------------------------------------------ paying
+
+
+def test_aborting_is_paid_for_once_and_only_if_it_changes_something(boats, quota):
+    quota(2)
+    for name in ("j-1", "j-2", "j-3"):
+        boats.ann("POST", BOATS, {**ROW, "job_id": name})
+
+    def aborted(name):
+        return boats.ann("POST", f"{BOATS}/row/{name}/abort", {})
+
+    statuses = [aborted("j-1").status for _ in range(5)]
+    unknown = aborted("none")
+    statuses.append(aborted("j-2").status)
+    before = boats.snapshot()
+    refused = aborted("j-3")
+
+    assert statuses == [202] * 6
+    assert unknown.status == 404
+    assert (refused.status, refused.body["code"]) == (429, "quota_exceeded")
+    assert boats.snapshot() == before
+
+
+def test_retrying_costs_as_much_as_starting(boats, quota):
+    blocked(boats)
+    quota(9)
+    dear = boats.ann("POST", f"{BOATS}/row/j-1/retry")
+    quota(10)
+    paid = boats.ann("POST", f"{BOATS}/row/j-1/retry")
+
+    assert (dear.status, dear.body["code"]) == (413, "too_large")
+    assert paid.status == 202
 
 
 # ------------------------------------------------------------------ Perdure's own

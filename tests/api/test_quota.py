@@ -14,6 +14,7 @@ import boto3
 import pytest
 from tests.api.rig import Caller, Context, bearer, spawn
 from tests.api.store_rig import commit, create
+from tests.support.children import children, let_go
 from tests.support.ministack import account
 
 from perdure.authority.dynamodb_wire import table_definition
@@ -104,6 +105,31 @@ def test_commit_to_a_document_store_is_paid_once_and_only_if_it_happens(notes, q
 
     assert (first.status, again.body["replayed"], second.status) == (201, True, 201)
     assert notes.snapshot() == before
+
+
+def test_making_document_stores_and_tables_is_paid_for_once_each(rig, quota):
+    quota(109, role="admin")
+    ann = rig.as_("admin")
+
+    def made(store):
+        return ann("POST", "/v1/stores", {"store_id": store})
+
+    def declared(name):
+        shape = {"columns": {"n": "int"}, "key": ["n"]}
+        return ann("PUT", f"/v1/stores/one/tables/ann:{name}", shape)
+
+    statuses = [made("one").status, made("one").status, made("two").status]
+    refused(declared("a:b"), 400, "invalid_id")
+    before = rig.snapshot()
+    refused(declared("late"), 429, "quota_exceeded")
+    refused(made("three"), 429, "quota_exceeded")
+
+    assert statuses == [201] * 3
+    assert rig.snapshot() == before
+
+    quota(110, role="admin")
+    assert [declared("tags").status, declared("tags").status] == [200] * 2
+    refused(declared("more"), 429, "quota_exceeded")
 
 
 def test_batch_beyond_the_whole_quota_is_too_large(rig, harbour, quota):
@@ -219,25 +245,16 @@ def test_processes_share_one_quota(request, place):
         "PERDURE_QUOTA_PLAYER": "12",
         "PERDURE_QUOTA_WINDOW_MS": str(LONG_MS),
     }
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", _CHILD.format(sys.path), f"world-{number}"],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(2)
+    commands = [
+        (sys.executable, "-c", _CHILD.format(sys.path), f"world-{number}") for number in range(2)
     ]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
 
-    for child in children:
-        assert child.stdout.readline() == "ready\n"
-    for child in children:
-        child.stdin.write("go\n")
-        child.stdin.flush()
-    outcomes = [json.loads(child.communicate(timeout=120)[0]) for child in children]
+    with children(commands, env=environment, **pipes) as rivals:
+        let_go(rivals)
+        outcomes = [json.loads(rival.communicate(timeout=120)[0]) for rival in rivals]
 
-    assert [child.returncode for child in children] == [0, 0]
+    assert [rival.returncode for rival in rivals] == [0, 0]
     told = [outcome for each in outcomes for outcome in each]
     assert told.count("admitted") == 12
     assert told.count("quota_exceeded") == len(told) - 12

@@ -206,6 +206,11 @@ REFUSED = {
         "needs_base",
     ),
     "two contents": ({"writes": [GOOD, change(value=1), change(value=2)]}, 409, "needs_base"),
+    "version beyond numbers": (
+        {"writes": [GOOD, create("big", version=2**53)]},
+        400,
+        "invalid_value",
+    ),
     "unknown document": ({"writes": [GOOD, change(99, value=1)]}, 404, "unknown_document"),
     "revision": ({"writes": [GOOD, change(value=1, revision=7)]}, 409, "revision_differs"),
     "id taken": ({"writes": [GOOD, create("third", id=2)]}, 409, "id_taken"),

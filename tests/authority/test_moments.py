@@ -10,6 +10,7 @@ from perdure.authority.memory import MemoryStore
 from perdure.authority.store import Store
 from perdure.authority.testing.records import Add, Look, Move
 from perdure.authority.testing.registry import authority
+from perdure.authority.testing.wrappers import CountingStore
 from perdure.kernel.commit import Commit
 from perdure.kernel.view import Reads, View
 
@@ -50,3 +51,14 @@ def test_a_reply_without_writes_never_mixes_two_moments():
         return await torn.execute(Look(("a", "b")))
 
     assert sum(asyncio.run(story())) == 10
+
+
+def test_a_reply_that_rests_on_one_load_of_one_moment_is_not_looked_up_again():
+    async def story() -> int:
+        store = CountingStore(MemoryStore())
+        await authority(store, "one").execute(Add("a", 10))
+        before = store.loads
+        await authority(store, "other").execute(Look(("a", "b")))
+        return store.loads - before
+
+    assert asyncio.run(story()) == 1

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from tests.emulator.deployment import ROOT, environment
+from tests.support.children import children
 
 pytestmark = pytest.mark.lifecycle
 
@@ -134,16 +135,10 @@ def test_processes_that_change_at_once_all_have_their_way(crewed, root):
     ]
     where = ("--root", str(root), "--app", APP)
 
-    rivals = [
-        subprocess.Popen(
-            [sys.executable, "-m", "perdure.cli.main", *change, *where],
-            cwd=ROOT,
-            env=environment(),
-            stdout=subprocess.DEVNULL,
-        )
-        for change in changes
-    ]
-    codes = [rival.wait(60) for rival in rivals]
+    commands = [(sys.executable, "-m", "perdure.cli.main", *change, *where) for change in changes]
+    given = {"cwd": ROOT, "env": environment(), "stdout": subprocess.DEVNULL}
+    with children(commands, **given) as rivals:
+        codes = [rival.wait(120) for rival in rivals]
 
     left = [crewed(plural, "list", "w", "--json").json for plural in ("processors", "hooks")]
     log = crewed("log", "w", "--json").json["entries"]

@@ -90,7 +90,7 @@ def test_kill_9_at_any_step_and_the_same_command_ends_it(
         ],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         check=False,
-        timeout=60,
+        timeout=120,
     )
     done = perdure("world", "destroy", "harbour", "--yes", "--json", *here)
     log = perdure("log", "harbour", "--json", *here)

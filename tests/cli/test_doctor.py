@@ -362,7 +362,7 @@ def test_address_that_hangs_costs_a_few_seconds_and_may_pass(perdure):
 
     assert run.exit_code == 3
     assert "does not answer" in only(run, "address")["found"]
-    assert took < 8
+    assert took < 60
 
 
 def test_address_of_something_else_is_no_deployment(perdure):

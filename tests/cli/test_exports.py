@@ -84,18 +84,24 @@ def test_replica_that_begins_with_an_export_goes_on_with_the_log(stores, tmp_pat
         (("import", "new", "{tmp}/taken"), "invalid_export"),
         (("import", "new", "{tmp}/short"), "export_truncated"),
         (("replicate", "nowhere", "--to", "{tmp}/other", "--once"), "not_found"),
+        (("replicate", "notes", "--to", "{root}", "--once"), "not_a_follower"),
+        (("import", "perdure.system", "{tmp}/good"), "invalid_id"),
+        (("import", "perdure.other", "{tmp}/good", "--follows"), "invalid_id"),
+        (("replicate", "notes", "--to", "{root}", "--as", "perdure.x", "--once"), "invalid_id"),
         (("promote", "nowhere"), "not_found"),
         (("discard", "nowhere"), "not_found"),
         (("discard", "notes"), "not_empty"),
     ],
 )
-def test_refusals_have_their_code_and_leave_everything_as_it_was(stores, tmp_path, arguments, code):
+def test_refusals_have_their_code_and_leave_everything_as_it_was(
+    stores, root, tmp_path, arguments, code
+):
     good = tmp_path / "good"
     stores("export", "notes", good)
     (tmp_path / "taken").write_text("notes\n")
     (tmp_path / "short").write_bytes(b"".join(good.read_bytes().splitlines(keepends=True)[:-1]))
 
-    refused = stores(*(each.format(tmp=tmp_path) for each in arguments))
+    refused = stores(*(each.format(tmp=tmp_path, root=root) for each in arguments))
 
     assert (refused.exit_code, refused.err.split()[1]) == (1, f"{code}:")
     assert stores("show", "notes", "--json").json["seq"] == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from functools import partial
 
 import pytest
 from tests.emulator.harbour import app
+from tests.support.children import child
 
 import perdure
 from perdure.kernel.fence import TakeFence
@@ -36,22 +36,16 @@ async def may_be_taken(root, world):
         return await storage.ticker.means.authority.execute(request)
 
 
-@contextlib.contextmanager
 def running(*words):
     """Run a command that Ctrl-C reaches, also where this process was told to ignore it."""
-    run = subprocess.Popen(
+    return child(
         [sys.executable, "-m", "perdure.cli.main", *words],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
-    try:
-        yield run
-    finally:
-        run.kill()
-        run.communicate()
 
 
 @pytest.mark.parametrize("pause_seconds", [0.0, 0.05, 0.3])
@@ -64,7 +58,7 @@ def test_ctrl_c_in_a_run_of_ticks_lets_the_fence_go(local, root, harbour, pause_
         time.sleep(pause_seconds)
 
         run.send_signal(signal.SIGINT)
-        _, told = run.communicate(timeout=60)
+        _, told = run.communicate(timeout=120)
 
     assert run.returncode not in {0, -signal.SIGINT}, told
     assert "Traceback" not in told

@@ -62,6 +62,15 @@ def test_job_that_is_due_later_is_left_until_then(chores):
     assert chores("show", "boats", "row", "a", "--json").json["phase"] == "pending"
 
 
+def test_job_that_is_due_behind_the_calendar_is_told_of(chores):
+    far = ("--args", '{"strokes": 1}', "--in", "99999999d", "--job-id", "far")
+    started = chores("start", "boats", "row", *far)
+    shown = chores("show", "boats", "row", "far")
+
+    assert (started.exit_code, shown.exit_code) == (0, 0), started.err
+    assert "pending" in shown.out
+
+
 def test_aborted_job_ends_with_the_reason(chores):
     chores("start", "boats", "row", "--args", '{"strokes": 1}', "--job-id", "a")
     marked = chores("abort", "boats", "row", "a", "--reason", "storm", "--json")
@@ -84,6 +93,7 @@ def test_aborted_job_ends_with_the_reason(chores):
         (("abort", "boats", "row", "never"), 1, "unknown_job"),
         (("list", "none"), 1, "not_found"),
         (("start", "a/b", "row"), 1, "invalid_id"),
+        (("run", "--for", "5s"), 2, "less than 10s"),
     ],
 )
 def test_what_cannot_be_done_is_said(chores, arguments, exit_code, said):

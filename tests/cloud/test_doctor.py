@@ -327,4 +327,4 @@ def test_endpoint_that_hangs_costs_a_few_seconds_and_is_told(at):
     for check in ("clock", "table", "bucket"):
         assert told.only(check)["level"] == "fail"
         assert told.only(check)["found"].startswith("no answer")
-    assert took < 15
+    assert took < 60

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -30,12 +31,12 @@ LANDINGS_MAX = 20
 @pytest.fixture(scope="module")
 def store(tmp_path_factory) -> Iterator[SeaweedFS]:
     store = SeaweedFS(tmp_path_factory.mktemp("seaweedfs"))
-    store.start()
-    client = store.client()
-    client.create_bucket(Bucket=BUCKET)
-    client.close()
-    yield store
-    store.kill()
+    with contextlib.closing(store):
+        store.start()
+        client = store.client()
+        client.create_bucket(Bucket=BUCKET)
+        client.close()
+        yield store
 
 
 @pytest.fixture

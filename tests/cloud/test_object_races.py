@@ -12,6 +12,7 @@ from typing import Any
 
 import boto3
 import pytest
+from tests.support.children import children, let_go
 from tests.support.ministack import fresh_account
 from tests.support.wire import Fault, Wire, wire_to
 
@@ -85,23 +86,13 @@ def test_of_eight_threads_that_put_a_name_one_wins(bucket, access):
 
 @pytest.mark.slow
 def test_of_eight_processes_that_put_a_name_one_wins(aws, access, bucket):
-    rivals = [
-        subprocess.Popen(
-            [sys.executable, "-c", _CHILD.format(sys.path), aws, access, f"{number}"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        for number in range(RIVALS)
-    ]
-    for rival in rivals:
-        assert rival.stdout is not None
-        assert rival.stdout.readline() == b"ready\n"
-    for rival in rivals:
-        assert rival.stdin is not None
-        rival.stdin.write(b"go\n")
-        rival.stdin.flush()
+    begun = (sys.executable, "-c", _CHILD.format(sys.path), aws, access)
+    commands = [(*begun, number) for number in range(RIVALS)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
 
-    won = [rival.communicate(timeout=120)[0].decode().split() for rival in rivals]
+    with children(commands, **pipes) as rivals:
+        let_go(rivals)
+        won = [rival.communicate(timeout=120)[0].split() for rival in rivals]
 
     assert [rival.returncode for rival in rivals] == [0] * RIVALS
     check_one_winner_each(S3Objects(bucket, access), won)

@@ -207,7 +207,7 @@ def test_a_function_that_admits_commands_loads_nothing_that_is_not_for_that(tmp_
         ),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 

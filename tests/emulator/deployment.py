@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from tests.support.children import child
 
 from perdure_emulator.issuer import Issuer, issuer
 
 ROOT = Path(__file__).parents[2]
 APP = "tests.emulator.harbour:app"
 COMMAND = (sys.executable, "-m", "perdure.cli.main", "dev", "--app", APP)
-START_SECONDS = 60
+START_SECONDS = 120
 ADDRESS = re.compile(r"perdure is listening on (http://127\.0\.0\.1:\d+)\n")
 
 
@@ -62,8 +63,8 @@ def deployed(root: Path, *options: str, log: Path | None = None) -> Iterator[Dep
     """Run an emulator on a free port; what fills more than a pipe on its way needs a log."""
     with (
         nullcontext(subprocess.PIPE) if log is None else log.open("w") as errors,
-        subprocess.Popen(
-            [*COMMAND, "--root", str(root), "--port", "0", *options],
+        child(
+            [*COMMAND, "--root", root, "--port", "0", *options],
             cwd=ROOT,
             env=environment(),
             stdout=subprocess.PIPE,
@@ -71,19 +72,19 @@ def deployed(root: Path, *options: str, log: Path | None = None) -> Iterator[Dep
             text=True,
         ) as process,
     ):
-        try:
-            said = process.stdout.readline() + process.stdout.readline()
-            found = ADDRESS.search(said)
-            assert found, said + (process.stderr.read() if log is None else log.read_text())
-            with httpx.Client(
-                base_url=found[1],
-                headers=bearer(root, "admin"),
-                timeout=START_SECONDS,
-                trust_env=False,
-            ) as http:
-                yield Deployment(process, http, root)
-        finally:
-            process.kill()
+        assert process.stdout is not None
+        said = process.stdout.readline() + process.stdout.readline()
+        found = ADDRESS.search(said)
+        if found is None:
+            process.kill()  # it may hang, and what it said is all it has said then
+        assert found, said + (process.stderr.read() if log is None else log.read_text())
+        with httpx.Client(
+            base_url=found[1],
+            headers=bearer(root, "admin"),
+            timeout=START_SECONDS,
+            trust_env=False,
+        ) as http:
+            yield Deployment(process, http, root)
 
 
 def refused(root: Path, *options: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-MEET_SECONDS = 20
+MEET_SECONDS = 100
 
 
 def handler(event, context):

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.cloud
 
 SPAWN = {"operation": "spawn", "components": {"Position": {"x": 1.0, "y": 0.0}}}
 STUCK = ("--isolate", "--app", "tests.emulator.stuck:app")
-SECONDS = 60
+SECONDS = 120
 WORLD = "/v1/worlds/reef"
 
 

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.cloud, pytest.mark.sessions]
 
 PILOTS = ("--app", "tests.emulator.pilots:app")
 STREAM = {"Accept": "text/event-stream"}
-SECONDS = 60
+SECONDS = 120
 
 _NAMES = count(1)
 

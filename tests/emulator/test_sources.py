@@ -283,7 +283,7 @@ async def test_poller_goes_on_after_a_queue_that_could_not_be_read(monkeypatch, 
     rig.polled.receive = receive_or_fail
 
     polling = asyncio.create_task(poll(rig.function, rig.source, rig.polled))
-    await asyncio.wait_for(done.wait(), 5)
+    await asyncio.wait_for(done.wait(), 60)
     polling.cancel()
 
     assert "ticks.fifo could not be read: no route" in capsys.readouterr().err
@@ -300,7 +300,7 @@ async def test_poller_that_is_cancelled_does_not_leave_the_batch_that_its_functi
     rig.function.invoke = invoke
     rig.send("1")
     polling = asyncio.create_task(poll(rig.function, rig.source, rig.polled))
-    await asyncio.wait_for(begun.wait(), 5)
+    await asyncio.wait_for(begun.wait(), 60)
 
     polling.cancel()
     await asyncio.sleep(0)
@@ -308,7 +308,7 @@ async def test_poller_that_is_cancelled_does_not_leave_the_batch_that_its_functi
     goes_on.set()
 
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(polling, 5)
+        await asyncio.wait_for(polling, 60)
     (left,) = rig.queues.receive(rig.queue.name, most=10)
     assert left.message.body == "last"
 
@@ -321,4 +321,4 @@ async def test_call_that_does_not_come_to_an_end_is_not_waited_for_without_end()
     calling.cancel()
 
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(calling, 5)
+        await asyncio.wait_for(calling, 60)

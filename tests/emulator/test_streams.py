@@ -14,7 +14,7 @@ from perdure_emulator.gateway import Gateway
 
 pytestmark = [pytest.mark.cloud, pytest.mark.sessions]
 
-SECONDS = 20
+SECONDS = 60
 PATH = "/v1/sessions/talk/events"
 
 

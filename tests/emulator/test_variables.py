@@ -63,7 +63,7 @@ async def test_functions_side_by_side_see_their_own_when_loaded_opened_and_asked
     await bob.open()
 
     answers = await asyncio.gather(
-        *(each.invoke({}, seconds_max=20) for each in (ann, bob, ann, bob))
+        *(each.invoke({}, seconds_max=60) for each in (ann, bob, ann, bob))
     )
 
     assert answers == [said("ann"), said("bob"), said("ann"), said("bob")]

@@ -165,7 +165,7 @@ def is_read_or_refused(path, data: bytes) -> None:
     path.write_bytes(data)
 
     async def story():
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(SECONDS_MAX):
             store = await SqliteStore.open(path, busy_ms=100)
             try:
                 view = await store.load(Reads(keys=tuple(NOTES)))

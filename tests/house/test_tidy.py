@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from tests.house.sources import LIBRARY, MODULES, definitions, name_of, tree_of, words_of
+from tests.house.sources import LIBRARY, MODULES, ROOT, definitions, name_of, tree_of, words_of
 
 FUNCTION_LINES_MAX = 50
 MODULE_LINES_MAX = 400
@@ -64,3 +64,21 @@ def test_names_say_something_and_keep_to_the_glossary(path):
     ]
 
     assert unclear == []
+
+
+BEGIN_PROCESSES = {
+    "tests/support/children.py": "the one way",
+    "tests/emulator/echo.py": "a function, whose children the emulator ends",
+    "tests/simulator/mutations/run.py": "kills the whole group of what it began",
+}
+
+
+def test_a_process_that_a_test_begins_ends_with_its_block():
+    asked = {
+        name_of(path)
+        for path in (ROOT / "tests").rglob("*.py")
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "subprocess.Popen"
+    }
+
+    assert asked == set(BEGIN_PROCESSES)

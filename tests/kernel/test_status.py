@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.support.worldly import WORLD, Tag, World, due
 
-from perdure.kernel.errors import Contended, NotFound
+from perdure.kernel.errors import Contended, Corrupt, NotFound
 from perdure.kernel.ids import Sequence, Tick
 from perdure.kernel.ledger import Ledger
 from perdure.kernel.log import log_key
@@ -309,12 +309,12 @@ def test_a_batch_of_ten_thousand_is_told_of_without_asking_for_each_of_them():
     assert len(view.stored) < 10
 
 
-def test_a_page_gone_and_no_manifest_yet_is_looked_at_again():
+def test_a_page_gone_and_no_manifest_of_its_tick_is_a_damage_once_no_commit_hides_it():
     world = World()
     world.admit(due(0), batch="b")
     world.tick()
     del world.paper.stored[manifest_key(WORLD.partition, Tick(0))]
     assert page_key(WORLD.partition, PageName(Tick(0), 0, Sequence(1))) not in world.paper.stored
 
-    with pytest.raises(Contended):
+    with pytest.raises(Corrupt):
         world.status("b.0")

@@ -126,6 +126,24 @@ def test_what_is_loaded_first_stays() -> None:
     assert view.reads() == Reads(keys=(ONE.key, note("a")))
 
 
+def test_two_loads_are_not_of_one_moment() -> None:
+    view = View({})
+
+    view.merge(View({ONE.key: HELD}, is_snapshot=True))
+    first = view.is_snapshot
+    view.merge(View({note("a"): None}, is_snapshot=True))
+
+    assert (first, view.is_snapshot) == (True, False)
+
+
+def test_what_is_supplied_from_elsewhere_is_not_of_that_moment() -> None:
+    view = View({ONE.key: HELD}, is_snapshot=True)
+
+    view.supply({}, {})
+
+    assert not view.is_snapshot
+
+
 def test_the_union_of_reads_has_each_record_once() -> None:
     first = Reads(keys=(note("a"),), peeks=(note("b"), note("c")), ranges=(NOTES,))
     second = Reads(keys=(note("b"), note("a")), ranges=(NOTES,), snapshot=True)

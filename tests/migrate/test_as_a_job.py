@@ -11,6 +11,7 @@ import time
 
 import pytest
 from tests.emulator.deployment import environment
+from tests.support.children import child
 
 pytestmark = [pytest.mark.stores, pytest.mark.slow]
 
@@ -49,7 +50,7 @@ def test_a_move_whose_process_is_killed_is_gone_on_with_and_told_of_once(tmp_pat
     args = json.dumps({"to": str(there), "migration_id": "m"})
     told("jobs", "start", *JOB[:2], "--args", args, "--job-id", "m", "--root", root)
 
-    with subprocess.Popen(command("jobs", "run", "--root", root), env=given()) as first:
+    with child(command("jobs", "run", "--root", root), env=given()) as first:
         until = time.monotonic() + SECONDS
         while not there.exists():
             assert time.monotonic() < until

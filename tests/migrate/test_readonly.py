@@ -136,7 +136,7 @@ print(json.dumps([found, [name for name in sys.modules if name.split(".")[0] in 
 """
 
     run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120
     )
 
     assert run.returncode == 0, run.stderr

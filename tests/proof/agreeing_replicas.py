@@ -39,6 +39,16 @@ MARKED = Table(
     version=2,
 ).checked()
 
+AGAIN = Table(
+    "notes",
+    "edits",
+    {"id": "int", "by": "str", "text": "json", "mark": "int"},
+    ("id",),
+    {"by_author": ("by",), "by_mark": ("mark",)},
+    version=3,
+).checked()
+"""What overtakes a move to MARKED that has not ended."""
+
 
 class Following(Working):
     """What is asked of whole document stores."""
@@ -46,17 +56,21 @@ class Following(Working):
     def copy_of(self, lot: int) -> DocumentStoreRef:
         return DocumentStoreRef(STORAGE, DocumentStoreId(f"copy{lot % 2}"))
 
-    @rule(lot=few, number=lots)
-    def move_a_table(self, lot: int, number: int) -> None:
+    @rule(lot=few, number=lots, table=st.sampled_from([MARKED, MARKED, AGAIN]))
+    def move_a_table(self, lot: int, number: int, table: Table) -> None:
         ref = self.papers(lot)
-        self.ask(AlterTable(ref, MARKED, self.attempt()))
-        stored = self.three.held(stored_table_key(ref.partition, MARKED.full_name))
+        self.ask(AlterTable(ref, table, self.attempt()))
+        stored = self.three.held(stored_table_key(ref.partition, table.full_name))
         behind = None if stored is None or stored.moving is None else stored.moving.behind
         found = [self.three.held(row_key(ref.partition, NOTES.full_name, (n,))) for n in range(5)]
         rows = [row for row in found if row is not None and (behind or "") < row.key.sort]
-        moved = tuple((row.row_key, {**row.value, "mark": number}) for row in rows[:2])
-        self.ask(MoveRows(ref, MARKED, self.attempt(), behind=behind, rows=moved))
-        self.ask(EndMove(ref, MARKED, self.attempt()))
+        moved = tuple((row.row_key, self._as_in(table, row, number)) for row in rows[: number % 3])
+        self.ask(MoveRows(ref, table, self.attempt(), behind=behind, rows=moved))
+        self.ask(EndMove(ref, table, self.attempt()))
+
+    def _as_in(self, table: Table, row: Row, number: int) -> dict[str, Any]:
+        value = {"done": False, **row.value, "mark": number}
+        return {name: value[name] for name in table.columns}
 
     @rule(lot=few, number=lots)
     def commit_once(self, lot: int, number: int) -> None:
@@ -120,6 +134,6 @@ class Following(Working):
         if number % 2:
             self.ask(DiscardImport(copy))
 
-    @rule(lot=few)
-    def declare_again(self, lot: int) -> None:
-        self.ask(DeclareTables(self.papers(lot), (MARKED,), self.attempt()))
+    @rule(lot=few, table=st.sampled_from([MARKED, AGAIN]))
+    def declare_again(self, lot: int, table: Table) -> None:
+        self.ask(DeclareTables(self.papers(lot), (table,), self.attempt()))

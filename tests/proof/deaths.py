@@ -46,7 +46,10 @@ def killed(ground: FileGround, scene: Scene, number: int, when: When) -> None:
         process = context.Process(target=_dying, args=arguments)
         process.start()
         process.join(SECONDS_MAX)
-    assert process.exitcode == -signal.SIGKILL, f"ended with {process.exitcode}"
+        ended = process.exitcode
+        process.kill()
+        process.join()
+    assert ended == -signal.SIGKILL, f"ended with {ended}"
 
 
 def _dying(root: Path, time: int, act: str, number: int, when: When) -> None:

@@ -31,6 +31,7 @@ from tests.emulator.deployment import ADDRESS, APP, ROOT, START_SECONDS, bearer,
 from tests.proof import soak_report
 from tests.proof.soak_load import Client, Lane, Seen, kept, losses
 from tests.proof.soak_report import Moment, Soaked
+from tests.support.children import child
 
 from perdure.kernel import limits
 
@@ -91,7 +92,7 @@ def served(directory: Path) -> Iterator[Server]:
     options = ["--root", str(root), "--port", "0", "--app", APP]
     with (
         log.open("w") as errors,
-        subprocess.Popen(
+        child(
             [*command, *options],
             cwd=ROOT,
             env=environment(),
@@ -100,15 +101,12 @@ def served(directory: Path) -> Iterator[Server]:
             text=True,
         ) as process,
     ):
-        try:
-            assert process.stdout is not None
-            said = process.stdout.readline() + process.stdout.readline()
-            found = ADDRESS.search(said)
-            assert found, said + log.read_text()
-            token = bearer(root, "admin", seconds=86_400)
-            yield Server(process, found[1], root, state, token)
-        finally:
-            process.kill()
+        assert process.stdout is not None
+        said = process.stdout.readline() + process.stdout.readline()
+        found = ADDRESS.search(said)
+        assert found, said + log.read_text()
+        token = bearer(root, "admin", seconds=86_400)
+        yield Server(process, found[1], root, state, token)
 
 
 def soaked(

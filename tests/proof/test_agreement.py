@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.proof.agreeing_keeps import Keeping
 from tests.proof.agreeing_reads import READINGS, Asking
-from tests.proof.agreeing_replicas import Following
+from tests.proof.agreeing_replicas import AGAIN, MARKED, Following
 from tests.proof.agreeing_sessions import Talking
 from tests.proof.agreeing_writes import Writing
 from tests.proof.thrice import Disagreed, new_tables
@@ -139,7 +139,10 @@ def keep_papers(agreement):
     agreement.retry_a_job(10)
     agreement.look_for_jobs(0, 1)
     agreement.read_and_trim_the_log(0, 2)
-    agreement.move_a_table(0, 1)
+    agreement.move_a_table(0, 1, MARKED)
+    agreement.move_a_table(0, 2, AGAIN)
+    agreement.follow_a_store(0, tampers=False, promotes=False)
+    agreement.declare_again(0, MARKED)
 
 
 def talk(agreement):

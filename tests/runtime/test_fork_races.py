@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.runtime.harness import Fuel, Place, harness, no_pause
+from tests.support.children import children, let_go
 from tests.support.forking import STORES, Interrupted, rig, wish
 
 from perdure import Spawn
@@ -316,34 +317,26 @@ async def test_more_pages_than_one_commit_writes_are_refused_and_cancelled_ones_
 
 
 PROCESSES = 8
+SECONDS = 120
 
 
 def test_processes_that_fork_one_world_at_once_make_one_fork(tmp_path):
     asyncio.run(prepared(tmp_path))
     path = tmp_path / "store.db"
-    starts = [
-        subprocess.Popen(
-            [sys.executable, "-c", _CHILD.format(sys.path), path, f"{number}"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        for number in range(PROCESSES)
+    commands = [
+        (sys.executable, "-c", _CHILD.format(sys.path), path, number) for number in range(PROCESSES)
     ]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
 
-    for child in starts:
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"ready\n"
-    for child in starts:
-        assert child.stdin is not None
-        child.stdin.write(b"go\n")
-        child.stdin.flush()
-    told = [child.communicate(timeout=60)[0].split() for child in starts]
+    with children(commands, **pipes) as rivals:
+        let_go(rivals)
+        told = [rival.communicate(timeout=SECONDS)[0].split() for rival in rivals]
 
-    assert [child.returncode for child in starts] == [0] * PROCESSES
+    assert [rival.returncode for rival in rivals] == [0] * PROCESSES
     same_id = {runs for runs, _ in told}
     names = [verdict for _, verdict in told]
     assert len(same_id) == 1
-    assert sorted(names) == [b"lost"] * (PROCESSES - 1) + [b"won"]
+    assert sorted(names) == ["lost"] * (PROCESSES - 1) + ["won"]
 
 
 _CHILD = """

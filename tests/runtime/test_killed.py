@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from typing import ClassVar
 
 import pytest
 from tests.emulator.harbour import app
+from tests.support.children import child
 from tests.support.lives import DAY_TICKS, FLEET, FORK_TICKS, OFFERED, UNITS, opened
 
 from perdure.kernel import ranges
@@ -23,23 +25,23 @@ from perdure.runtime.verify import Verifier
 
 pytestmark = pytest.mark.lifecycle
 
-SECONDS = 60
+SECONDS = 120
 
 
 class Life:
     """One process at work on a storage, and what it said."""
 
-    begun: ClassVar[list[Life]] = []
+    everybody: ClassVar = contextlib.ExitStack()
 
     def __init__(self, root, part, *more, death=""):
         self.said = []
-        self.begun.append(self)
-        self.process = subprocess.Popen(
+        begun = child(
             [sys.executable, "-m", "tests.support.lives", root, death, part, *more],
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
+        self.process = self.everybody.enter_context(begun)
 
     def until(self, words):
         """Read on until it says these words, or its end."""
@@ -67,12 +69,8 @@ class Life:
 
 @pytest.fixture(autouse=True)
 def nobody_is_left():
-    yield
-    while Life.begun:
-        life = Life.begun.pop()
-        life.process.kill()
-        life.process.stdout.close()
-        life.process.wait(SECONDS)
+    with Life.everybody:
+        yield
 
 
 def lived(root, part, *more, death=""):

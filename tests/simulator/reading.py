@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from tests.simulator.landed import TOLD
-from tests.simulator.records import expect
+from tests.simulator.records import decoded, expect
 from tests.simulator.rows import Row, State, rows_of
 from tests.simulator.stage import Process
 from tests.simulator.world import WorldTruth
 
 from perdure.kernel.errors import PerdureError
-from perdure.kernel.ids import Tick, WorldId
+from perdure.kernel.ids import Partition, Tick, WorldId
+from perdure.kernel.record import Record
+from perdure.kernel.view import Key
 from perdure.lake.audit import EventFilter
 from perdure.runtime.history import History, HistoryAsked
 
@@ -24,15 +26,15 @@ async def read_once(me: Process, world: str, tick: int | None = None) -> bool:
     stage = me.stage
     truth = stage.truth.named(world)
     assert truth is not None, "it was created"
-    if truth.published < 0:
+    before = _shown(me, truth)
+    if before < 0:
         return True
     components = stage.pick(ASKED)
     wanted: int | range | None = tick
     if tick is None and stage.chance.random() < 0.8:
-        wanted = stage.chance.randint(0, truth.published)
+        wanted = stage.chance.randint(0, before)
         if stage.chance.random() < 0.3:
             wanted = range(stage.chance.randint(0, wanted), wanted + 1)
-    before = truth.published
     asked = Tick(wanted) if isinstance(wanted, int) else wanted
     try:
         table = await me.reader.query(WorldId(world), components, ticks=asked)
@@ -49,6 +51,12 @@ async def read_once(me: Process, world: str, tick: int | None = None) -> bool:
     else:
         _compare(truth, names, wanted, before, table)
     return True
+
+
+def _shown(me: Process, truth: WorldTruth) -> int:
+    """Return the last tick that shows: of one that does not yet, nobody was told."""
+    stored = me.stage.disk.visible(Key(Partition(f"w/{truth.suffix}"), "head", Record))
+    return -1 if stored is None else int(decoded(stored.body)["published"])
 
 
 async def history_read(me: Process, world: str, command: str, *, whole: bool = False) -> bool:

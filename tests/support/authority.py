@@ -10,6 +10,7 @@ from perdure.kernel import limits
 from perdure.kernel.commit import Check, Put, Remove, derived
 from perdure.kernel.ids import Instant, Token
 from perdure.kernel.record import Record
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.view import Key, Missing, Reads, Request, Stored, Version, View, written
 
 T = TypeVar("T")
@@ -63,6 +64,8 @@ class FakeAuthority:
         for _ in range(limits.ROUNDS_MAX):
             try:
                 return view, request.decide(view, self.now)
+            except SeenInPart as part:
+                raise part.error from None  # here every commit shows whole
             except Missing as missing:
                 view.merge(self._load(missing.reads))
         raise AssertionError("a decision that never ends")

@@ -15,12 +15,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.children import child
 from tests.support.ports import free_port
 
 VARIABLE = "PERDURE_DYNAMODB_LOCAL"
 ABSENT = f"{VARIABLE} is not set: the path of a DynamoDB Local of yours, its jar or the directory"
 JAR = "DynamoDBLocal.jar"
-START_SECONDS_MAX = 30
+START_SECONDS_MAX = 120
 
 
 def given() -> Path | None:
@@ -54,27 +55,25 @@ def dynamodb_local(jar: Path, log: Path) -> Iterator[str]:
     """Run it and yield its address."""
     port = free_port()
     address = f"http://127.0.0.1:{port}"
-    with log.open("wb") as output:
-        server = subprocess.Popen(
+    with (
+        log.open("wb") as output,
+        child(
             command(jar, port),
             cwd=jar.parent,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-        )
-    try:
+        ) as server,  # it holds nothing that is worth an orderly end
+    ):
         _await_start(server, address, log)
         yield address
-    finally:
-        server.kill()  # it holds nothing that is worth an orderly end
-        server.wait()
 
 
 def _await_start(server: subprocess.Popen[bytes], address: str, log: Path) -> None:
     last = time.monotonic() + START_SECONDS_MAX
     while time.monotonic() < last and server.poll() is None:
         try:
-            urllib.request.urlopen(address, timeout=1).close()
+            urllib.request.urlopen(address, timeout=10).close()
         except urllib.error.HTTPError as answer:  # it asks for a signature: it is there
             answer.close()
             return

@@ -23,6 +23,11 @@ NOTES = Table(
 )
 
 
+SECONDS = 60
+TURNS = 10_000
+"""Of the loop, before it waits for somebody who is not on it."""
+
+
 class Reports:
     """What a host has reported, and the pauses that it took."""
 
@@ -95,9 +100,9 @@ def set_to(id: int, value: Any, field: str = "n") -> ChangeDocument:
 
 
 async def until(holds: Callable[[], object]) -> None:
-    """Let the loop turn until something holds."""
-    for _ in range(200_000):
-        if holds():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("it never came to that")
+    """Let the loop turn until something holds: at once, or when threads and processes are done."""
+    turns = 0
+    async with asyncio.timeout(SECONDS):
+        while not holds():
+            turns += 1
+            await asyncio.sleep(0 if turns < TURNS else 0.01)

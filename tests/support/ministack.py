@@ -17,11 +17,12 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.children import child
 from tests.support.ports import free_port
 
 REQUIREMENT = "ministack[full]==1.5.33"
 MEMORY_BYTES_MAX = 6 * 2**30
-START_SECONDS_MAX = 120  # on a machine that has other things to do
+START_SECONDS_MAX = 120
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / ".venv-ministack"
 
@@ -46,26 +47,25 @@ def ministack(log: Path, **variables: str) -> Iterator[str]:
         "LOG_LEVEL": "WARNING",
         **variables,
     }
-    with log.open("wb") as output:
-        server = subprocess.Popen(
+    with (
+        log.open("wb") as output,
+        child(
             [program],
             env=environment,
             cwd=log.parent,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            preexec_fn=_in_child,  # noqa: PLW1509  # no thread runs yet
-        )
-    try:
-        _await_start(server, address, log)
-        yield address
-    finally:
-        server.terminate()
+            preexec_fn=_in_child,  # no thread runs yet
+        ) as server,
+    ):
         try:
-            server.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            server.kill()
-            server.wait()
+            _await_start(server, address, log)
+            yield address
+        finally:
+            server.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                server.wait(timeout=10)
 
 
 def fresh_account() -> str:
@@ -115,7 +115,7 @@ def _await_start(server: subprocess.Popen[bytes], address: str, log: Path) -> No
         if server.poll() is not None:
             break
         try:
-            with urllib.request.urlopen(f"{address}/_ministack/health", timeout=1):
+            with urllib.request.urlopen(f"{address}/_ministack/health", timeout=10):
                 return
         except OSError:
             time.sleep(0.05)

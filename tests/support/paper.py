@@ -11,6 +11,7 @@ from perdure.kernel import limits
 from perdure.kernel.commit import Put, Remove, derived
 from perdure.kernel.ids import Instant, Token
 from perdure.kernel.record import Record
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.view import (
     Decision,
     Key,
@@ -66,6 +67,8 @@ class Paper:
         for self.loads in range(1, limits.ROUNDS_MAX + 1):
             try:
                 return view, request.decide(view, self.now)
+            except SeenInPart as part:
+                raise part.error from None  # here every commit shows whole
             except Missing as missing:
                 view.merge(self.load(missing.reads))
         raise AssertionError("a decision that never ends")

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.support.children import child
+
 from perdure.authority.sqlite import SqliteStore
 from perdure.authority.store import RevisionConflict
 from perdure.kernel.commit import Commit
@@ -48,11 +50,13 @@ class _Other:
     """The other process: answers one question after another over its pipes."""
 
     def __init__(self) -> None:
-        self._child = subprocess.Popen(
+        begun = child(
             [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}\n{_CHILD}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+        self._running = contextlib.ExitStack()
+        self._child = self._running.enter_context(begun)
         self._turn = threading.Lock()
         atexit.register(self.stop)
 
@@ -65,7 +69,7 @@ class _Other:
             return pickle.load(self._child.stdout)
 
     def stop(self) -> None:
-        with contextlib.suppress(OSError):
+        with self._running, contextlib.suppress(OSError, subprocess.TimeoutExpired):
             self._child.communicate(timeout=10)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import time
@@ -11,11 +12,12 @@ from typing import Any
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from tests.support.children import child
 from tests.support.ministack import ROOT
 from tests.support.ports import free_ports
 
 PROGRAM = ROOT / ".venv-seaweedfs" / "bin" / "weed"
-START_SECONDS_MAX = 60
+START_SECONDS_MAX = 120
 KEY, SECRET = "test", "testtest"
 PORTS = (
     "master.port",
@@ -39,7 +41,7 @@ class SeaweedFS:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
-        self._server: subprocess.Popen[bytes] | None = None
+        self._running = contextlib.ExitStack()
 
     @property
     def address(self) -> str:
@@ -79,7 +81,7 @@ class SeaweedFS:
             "AWS_SECRET_ACCESS_KEY": SECRET,
         }
         with self._log.open("ab") as output:
-            self._server = subprocess.Popen(
+            begun = child(
                 words,
                 env=environment,
                 cwd=self.directory,
@@ -87,26 +89,27 @@ class SeaweedFS:
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-        self._await_start()
+            server = self._running.enter_context(begun)
+        self._await_start(server)
 
     def kill(self) -> None:
         """Kill it: no handler of its own runs, nothing is written down on the way."""
-        if self._server is not None:
-            self._server.kill()
-            self._server.wait()
-            self._server = None
+        self._running.close()
+
+    def close(self) -> None:
+        """End it: nobody starts it again."""
+        self.kill()
 
     @property
     def _log(self) -> Path:
         return self.directory / "log"
 
-    def _await_start(self) -> None:
+    def _await_start(self, server: subprocess.Popen[bytes]) -> None:
         client = self.client()
         last = time.monotonic() + START_SECONDS_MAX
         try:
             while time.monotonic() < last:
-                assert self._server is not None
-                if self._server.poll() is not None:
+                if server.poll() is not None:
                     break
                 try:
                     client.list_buckets()

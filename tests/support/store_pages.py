@@ -30,9 +30,21 @@ NEW = Table(
 ).checked()  # fmt: skip
 
 
+THIRD = Table(
+    "notes", "pages", {"id": "int", "author": "str", "pages": "json"}, ("id",),
+    {"by_author": ("author",), "by_id": ("id", "author")}, version=3,
+).checked()  # fmt: skip
+
+
 def renamed(row: dict[str, Any], version: int) -> dict[str, Any]:
     assert version == OLD.version
     return {"id": row["id"], "author": row["by"], "size": row["size"], "done": row["size"] > 2}
+
+
+def paged(row: dict[str, Any], version: int) -> dict[str, Any]:
+    """Make a row of THIRD of one of any older version."""
+    author = row["by"] if version == OLD.version else row["author"]
+    return {"id": row["id"], "author": author, "pages": [row["size"]]}
 
 
 def old(id: int) -> dict[str, Any]:
@@ -45,14 +57,14 @@ def desk(count: int = 5) -> Desk:
     return made
 
 
-def move(at: Desk, count: int, migrate: Migrate = renamed) -> None:
+def move(at: Desk, count: int, migrate: Migrate = renamed, table: Table = NEW) -> None:
     """Move the next rows of a table that is on its way."""
-    stored = at.stored(NEW)
+    stored = at.stored(table)
     assert stored.moving is not None
     left = rows_left(stored, count)
-    rows = [row for row in at.rows(NEW) if left.first <= row.key.sort < left.last][:count]
+    rows = [row for row in at.rows(table) if left.first <= row.key.sort < left.last][:count]
     chunk = migrated(stored, rows, migrate)
-    at.ask(MoveRows(REF, NEW, at.attempt(), (), stored.moving.behind, chunk))
+    at.ask(MoveRows(REF, table, at.attempt(), (), stored.moving.behind, chunk))
 
 
 def refuses(at: Desk, kind: type[PerdureError], request: Any) -> None:

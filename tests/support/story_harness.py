@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.house.sources import ROOT, environment
 from tests.runtime.session.living_story import REACHED
+from tests.support.children import child
 from tests.support.sessions import Clock, MemoryObjects
 from tests.support.stores import TABLE, dynamodb_client
 
@@ -105,24 +107,16 @@ class Apart:
         return self.directory / "notes"
 
     def _lived(self, point: KillPoint | None) -> tuple[subprocess.Popen, str]:
-        process = self._begun(point or "-")
-        try:
+        with self._begun(point or "-") as process:
             _, stderr = process.communicate(timeout=LIFE_S_MAX)
-        finally:
-            process.kill()
-            process.wait()
         return process, stderr
 
-    def _begun(self, point: str, stdout: int = subprocess.DEVNULL) -> subprocess.Popen:
-        return subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                f"tests.runtime.session.{self.module}",
-                str(self.directory),
-                point,
-                *self.told,
-            ],
+    def _begun(
+        self, point: str, stdout: int = subprocess.DEVNULL
+    ) -> AbstractContextManager[subprocess.Popen]:
+        module = f"tests.runtime.session.{self.module}"
+        return child(
+            [sys.executable, "-m", module, self.directory, point, *self.told],
             cwd=ROOT,
             env=environment(),
             stdout=stdout,
@@ -140,14 +134,10 @@ class Signalled(Apart):
     def _lived(self, point: KillPoint | None) -> tuple[subprocess.Popen, str]:
         if point is None:
             return super()._lived(None)
-        process = self._begun(f"{point}!", stdout=subprocess.PIPE)
-        try:
+        with self._begun(f"{point}!", stdout=subprocess.PIPE) as process:
             reached = process.stdout.readline()
             process.kill()
             _, stderr = process.communicate(timeout=LIFE_S_MAX)
-        finally:
-            process.kill()
-            process.wait()
         assert reached == REACHED, stderr
         return process, stderr
 

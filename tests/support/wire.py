@@ -102,7 +102,7 @@ class Leg(BaseHTTPRequestHandler):
         return body
 
     def _asked(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
-        onward = http.client.HTTPConnection(self.server.there, timeout=30)
+        onward = http.client.HTTPConnection(self.server.there, timeout=120)
         try:
             headers = {key: value for key, value in self.headers.items() if key.lower() not in HOP}
             onward.request(self.command, self.path, body or None, headers)

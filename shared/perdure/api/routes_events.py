@@ -51,7 +51,7 @@ async def read_events(
     until = loop.time() + seconds  # looking takes its time, too
     page = await _read(ports, session, lineage, after)
     for _ in range(round(seconds / POLL_SECONDS)):
-        if page.frames or page.note is not None or loop.time() >= until:
+        if page.frames or page.note is not None or loop.time() + POLL_SECONDS > until:
             break
         await ports.pause(POLL_SECONDS)
         page = await _read(ports, session, lineage, after)

@@ -11,6 +11,7 @@ from perdure.api.gateway import Request
 from perdure.api.invocation import current
 from perdure.api.ports_jobs import JobPorts
 from perdure.api.routing import Route, route
+from perdure.api.ticking import NOT_NOW_MS
 from perdure.kernel.documents.jobs.describe import JobInfo
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.runtime.documents.jobs.board import JobsFrom
@@ -49,7 +50,7 @@ async def start_job(
         store, body.name, body.args, job_id=job_id, key=body.key, due_at=body.due_at
     )
     if not started.existing:
-        await ports.nudge(ports.jobs.due(store, body.name, job_id))
+        await _nudge(ports, store, started.info)
     return {**_told(ports.jobs.ref(store), started.info), "replayed": started.existing}
 
 
@@ -84,7 +85,7 @@ async def abort_job(
 ) -> dict[str, Any]:
     """Ask for the end of a job. Of one that has ended it changes nothing."""
     _check_role(request, name)
-    marked = await ports.jobs.abort(store, name, job, reason=body.reason)
+    marked = await ports.jobs.abort(store, name, job, reason=body.reason, by=request.by)
     if marked == "marked":
         await ports.nudge(ports.jobs.due(store, name, job))
     return {"job_id": job, "state": marked}
@@ -96,8 +97,8 @@ async def retry_job(
 ) -> dict[str, Any]:
     """Let a blocked job go on where it was. One that is not blocked is a conflict."""
     _check_role(request, name)
-    info = await ports.jobs.retry(store, name, job)
-    await ports.nudge(ports.jobs.due(store, name, job))
+    info = await ports.jobs.retry(store, name, job, by=request.by)
+    await _nudge(ports, store, info)
     return _told(ports.jobs.ref(store), info)
 
 
@@ -105,6 +106,13 @@ def _check_role(request: Request, name: str) -> None:
     operation = ROLE_OF.get(name)
     if operation is not None:
         request.principal.check(operation)
+
+
+async def _nudge(ports: JobPorts, store: str, info: JobInfo) -> None:
+    """Let somebody go on with a job, unless that would only find that it begins later."""
+    wait_ms = 0 if info.due_at is None else info.due_at - ports.jobs.means.now()
+    if wait_ms <= NOT_NOW_MS:
+        await ports.nudge(ports.jobs.due(store, info.job.name, info.job.job))
 
 
 def _told(ref: DocumentStoreRef, info: JobInfo) -> dict[str, Any]:

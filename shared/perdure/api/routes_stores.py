@@ -27,9 +27,11 @@ TABLE: Final = f"{ONE}/tables/<table>"
 
 
 @route("POST", "/v1/stores", operation="create_store", reply=models.Store, status=201)
-async def create_store(ports: StorePorts, body: models.CreateStore) -> dict[str, Any]:
+async def create_store(
+    ports: StorePorts, body: models.CreateStore, request: Request
+) -> dict[str, Any]:
     """Begin a document store. The same id again changes nothing."""
-    return _info(await ports.stores.create(body.store_id))
+    return _info(await ports.stores.create(body.store_id, by=request.by))
 
 
 @route("GET", "/v1/stores", operation="discover_stores", reply=models.Stores)
@@ -80,7 +82,7 @@ async def list_tables(ports: StorePorts, store: str) -> dict[str, Any]:
 
 @route("PUT", TABLE, operation="declare_table", reply=models.Table)
 async def declare_table(
-    ports: StorePorts, store: str, table: str, body: models.DeclareTable
+    ports: StorePorts, store: str, table: str, body: models.DeclareTable, request: Request
 ) -> dict[str, Any]:
     """Make a table, called by its owner and a name with a colon between, if it is not there."""
     owner, mark, name = table.partition(":")
@@ -88,7 +90,7 @@ async def declare_table(
         raise InvalidId(expected="a table's name as owner:name", found=shown(table))
     indexes = {name: tuple(columns) for name, columns in body.indexes.items()}
     declared = Table(owner, name, body.columns, tuple(body.key), indexes, body.version)
-    await ports.stores.declare(store, declared)
+    await ports.stores.declare(store, declared, by=request.by)
     return {
         "table": table,
         "version": body.version,

@@ -48,7 +48,7 @@ async def follow_document(ports: Api, store: str, query: models.Follow, request:
     until = loop.time() + seconds  # looking takes its time, too
     page = await followed_page(means, ref, address, place)
     for _ in range(round(seconds / POLL_SECONDS)):
-        if page.told or loop.time() >= until:
+        if page.told or loop.time() + POLL_SECONDS > until:
             break
         await ports.pause(POLL_SECONDS)
         page = await followed_page(means, ref, address, page.place)

@@ -63,7 +63,7 @@ async def read_log(api: Api, world: str, query: models.Log, request: Request) ->
     until = loop.time() + seconds  # looking takes its time, too
     entries = await api.worlds.log(world, query.after, query.limit)
     for _ in range(round(seconds / POLL_SECONDS)):
-        if entries or loop.time() >= until:
+        if entries or loop.time() + POLL_SECONDS > until:
             break
         await api.pause(POLL_SECONDS)
         entries = await api.worlds.log(world, query.after, query.limit)

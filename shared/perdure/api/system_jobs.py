@@ -12,9 +12,9 @@ import importlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Final, Generic, Protocol, TypeVar, cast
+from typing import Annotated, Any, Final, Generic, Protocol, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from perdure.api.durations import milliseconds
 from perdure.api.ports import Landed
@@ -59,6 +59,15 @@ class KeepingPorts(TrimPorts, Protocol):
         ...
 
 
+def _duration(text: str) -> str:
+    milliseconds(text)
+    return text
+
+
+def _store_id(text: str) -> str:
+    return checked_id(text, what="a document store's id")
+
+
 class Nothing(BaseModel):
     """Arguments of a job that takes none."""
 
@@ -70,7 +79,7 @@ class TrimArgs(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    grace: str = "1d"
+    grace: Annotated[str, AfterValidator(_duration)] = "1d"
     dry_run: bool = False
 
 
@@ -89,7 +98,7 @@ class ExportArgs(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    store: str
+    store: Annotated[str, AfterValidator(_store_id)]
 
 
 class LandState(BaseModel):
@@ -265,7 +274,7 @@ async def moved(run: JobRun, source: Settings) -> Moved:
 async def exported(run: JobRun, storage: StorageId, exports: Exports) -> StoreExported:
     """Export a document store, or find that this job has done so before it could say so."""
     args: ExportArgs = run.args
-    store = DocumentStoreId(checked_id(args.store, what="a document store's id"))
+    store = DocumentStoreId(args.store)
     begun = run.state.begun + 1
     if begun > EXPORTS_BEGUN_MAX:
         raise TooLarge(

@@ -60,7 +60,7 @@ async def imported(
     else:
         found = FileSource(Path(source))
     async with opened(chosen, make=True) as stores:
-        means, ref = stores.means, stores.ref(store)
+        means, ref = stores.means, stores.others(store)
         lineage = lineage_of(means.new_token())
         _, done = await import_store(
             means, ref, found, lineage=lineage, app=stores.app, follows=follows, report=report
@@ -89,7 +89,7 @@ async def replicated(
     """
     async with opened(source) as first, opened(destination, make=True) as second:
         info = await first.describe(names[0])
-        ref = second.ref(names[1])
+        ref = second.others(names[1])
         await create_replica(second.means, ref, info.lineage, app=second.app)
         log, replica = StoreLog(first.means, first.ref(names[0])), await second.open(names[1])
         try:

@@ -96,7 +96,7 @@ class DynamoStore:
             found[wanted] = list(records)
             for key, record in records.items():
                 stored.setdefault(key, record)
-        return View(stored, found, reads.keys)
+        return View(stored, found, reads.keys, is_snapshot=reads.snapshot and not ranges)
 
     async def commit(self, commit: Commit) -> None:
         sending = _Sending()

@@ -230,7 +230,8 @@ class Authority:
         commit = derived(outcome.view, self._new_token())
         placed: Placed = {}
         for member in outcome.members:
-            placed |= member.placed
+            if not member.unsure:  # what may have been pointed at may be gone with that
+                placed |= member.placed
         ready = bodies.packed(commit, placed, self._new_token)
         budget.check_commit(ready.commit)
         return commit, ready
@@ -258,6 +259,8 @@ class Authority:
         else:
             line.recent.learn(commit, outcome.view.written)
             self._writers |= {type(member.request) for member in outcome.writers}
+            if chunks := bodies.superseded(commit, outcome.view):
+                await bodies.empty(chunks, self._store.commit, self._new_token)
             outcome.release()
 
     async def _sent(self, commit: Commit, group: list[Asked]) -> None:
@@ -324,7 +327,9 @@ def _unproven(group: list[Asked], view: View) -> list[Asked]:
     that came in between.
     """
     names = tuple(view.named)
-    if not 1 < len(names) <= limits.LOAD_KEYS_MAX:
+    if len(names) < 2 or view.is_snapshot:
+        return []
+    if max(len(member.reads.peeks) for member in group) + len(names) > limits.LOAD_KEYS_MAX:
         return []
     if any(member.reads.snapshot or member.reads.ranges for member in group):
         return []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -13,7 +13,8 @@ from perdure.kernel import limits
 from perdure.kernel.errors import OutcomeUnknown, PerdureError, TooLarge
 from perdure.kernel.ids import Instant
 from perdure.kernel.refusals import NO_VERDICT
-from perdure.kernel.view import Decision, Missing, Reads, Request, View, written
+from perdure.kernel.seen import SeenInPart
+from perdure.kernel.view import Decision, Key, Missing, Reads, Request, View, written
 
 
 class Overtaken(Exception):
@@ -144,21 +145,50 @@ async def _outcome(
     member: Asked, view: View, now: Callable[[], Instant], fetch: Fetch, *, first: bool
 ) -> tuple[View, Decision[Any] | Exception] | None:
     """Return the view and what was decided on it, or None if that must be done alone."""
+    proven: set[Key[Any]] = set()
     for _ in range(limits.ROUNDS_MAX):
         try:
             return view, member.request.decide(view, now())
         except Missing as missing:
-            more = missing.reads
+            lacking = missing
         except Exception as error:  # noqa: BLE001  # it is this caller's answer, no one else's
             return view, error
-        if more.ranges and not member.alone:
-            member.alone = True
-        if member.alone and not first:
+        if isinstance(lacking, SeenInPart) and (
+            view.is_snapshot or proven.issuperset(lacking.reads.peeks)
+        ):
+            return view, lacking.error
+        more = _more(member, lacking, proven, first=first)
+        if more is None:
             return None
-        if member.reads.snapshot:  # two snapshots are not one: load everything again
-            member.reads = Reads.union(member.reads, more)
-            more = member.reads
+        if more.snapshot:
+            proven = {*more.keys, *more.peeks}  # a new view: what was proven before is not in it
         view = await fetch(view, more)
     return view, TooLarge(
         expected=f"a decision within {limits.ROUNDS_MAX} loads", found="one that asks for more"
     )
+
+
+def _more(
+    member: Asked, lacking: Missing, proven: Collection[Key[Any]], *, first: bool
+) -> Reads | None:
+    """Return what to load before ``member`` is decided again, or None if that must be alone."""
+    more, was_alone = lacking.reads, member.alone
+    is_proof = isinstance(lacking, SeenInPart)
+    member.alone = was_alone or is_proof or bool(more.ranges)
+    # What is of one moment holds nothing that others of a group wrote.
+    if (member.alone and not first) or (is_proof and not was_alone):
+        return None
+    if is_proof:
+        more = _at_once(member, more, proven)
+    if member.reads.snapshot:  # two snapshots are not one: load everything again
+        member.reads = more = Reads.union(member.reads, more)
+    return more
+
+
+def _at_once(member: Asked, part: Reads, proven: Collection[Key[Any]]) -> Reads:
+    """Return what proves that something lacks, with what was proven before and what is named."""
+    named = dict.fromkeys(member.reads.keys)
+    peeks = [key for key in dict.fromkeys((*part.peeks, *sorted(proven))) if key not in named]
+    if len(named) + len(peeks) > limits.LOAD_KEYS_MAX:
+        return part
+    return Reads(tuple(named), peeks=tuple(peeks), snapshot=True)

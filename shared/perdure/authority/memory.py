@@ -155,7 +155,7 @@ class MemoryStore:
         for keys in found.values():
             for key in keys:
                 stored.setdefault(key, self._records[key])
-        return View(stored, found, reads.keys)
+        return View(stored, found, reads.keys, is_snapshot=True)
 
     def _in(self, wanted: Range[Any]) -> list[Key[Any]]:
         sorts = self._sorts.get(wanted.partition, [])

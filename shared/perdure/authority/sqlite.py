@@ -244,7 +244,7 @@ def _view(reads: Reads, database: sqlite3.Connection) -> View:
                 stored.setdefault(key, _stored(revision, token, body))
     finally:
         database.execute("COMMIT")
-    return View(stored, found, reads.keys)
+    return View(stored, found, reads.keys, is_snapshot=True)
 
 
 def _stored(revision: Any, token: Any, body: Any) -> Stored:

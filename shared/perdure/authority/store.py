@@ -28,7 +28,8 @@ class Store(Protocol):
     async def load(self, reads: Reads) -> View:
         """Return everything asked for, read after every commit acknowledged before the call.
 
-        Named records are read before ranges. Raises StoreUnavailable; StoreRefused.
+        Named records are read before ranges. If all was read between the same two commits, the
+        view may say so (``is_snapshot``). Raises StoreUnavailable; StoreRefused.
         """
         ...
 

@@ -23,6 +23,9 @@ LOOK_SECONDS: Final = 1.0
 WORK_SECONDS: Final = 60.0
 """What a job gets in one piece where it runs here."""
 
+LEAST_MS: Final = 10_000
+"""No job is begun with less time left: it must be stopped in order, and say so."""
+
 RESTS: Final = ("ended", "blocked")
 """Phases in which nothing more happens by itself."""
 
@@ -144,8 +147,23 @@ def retry(store_id: str, name: str, job_id: str, place: Place, *, as_json: bool)
     _told(told, as_json=as_json)
 
 
+def _enough(_: click.Context, __: click.Parameter, ms: int) -> int:
+    if ms < LEAST_MS:
+        raise click.BadParameter(
+            f"{ms} ms: no job is begun that has less than {LEAST_MS // 1_000}s to be stopped in"
+        )
+    return ms
+
+
 @jobs.command()
-@click.option("--for", "ms", type=DURATION, default="60s", help="Stop after so long, as 10m.")
+@click.option(
+    "--for",
+    "ms",
+    type=DURATION,
+    default="60s",
+    callback=_enough,
+    help="Stop after so long, as 10m.",
+)
 @placed
 def run(place: Place, *, ms: int, as_json: bool) -> None:
     """Go on here with every job of a local storage that is due."""

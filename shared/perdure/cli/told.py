@@ -21,6 +21,9 @@ def told(info: Mapping[str, Any], *, as_json: bool) -> None:
 
 
 def moment(at_ms: int) -> str:
-    """Spell milliseconds since 1970 for people."""
-    found = datetime.fromtimestamp(at_ms / 1_000, UTC)
+    """Spell milliseconds since 1970 for people; as they are, behind the last year of a calendar."""
+    try:
+        found = datetime.fromtimestamp(at_ms / 1_000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return str(at_ms)
     return found.isoformat(sep=" ", timespec="seconds")

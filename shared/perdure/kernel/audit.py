@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from perdure.kernel.errors import NotFound
 from perdure.kernel.ids import Instant, Partition, Seq, StorageId, TableId
 from perdure.kernel.landing import AUDIT, LandingTable, landed_table_key
 from perdure.kernel.places import WorldRef, landing_partition
 from perdure.kernel.records import Head, World, head_key, world_key
+from perdure.kernel.seen import seen_world
 from perdure.kernel.upkeep import consumer_key
 from perdure.kernel.view import Decision, Key, Reads, View
 
@@ -41,10 +41,7 @@ class FindAudited:
         return Reads(peeks=(world_key(self.ref), head_key(world), consumer_key(world, AUDIT)))
 
     def decide(self, view: View, now: Instant) -> Decision[Audited]:
-        world = view.peek(world_key(self.ref))
-        head = view.peek(head_key(self.ref.partition))
-        if world is None or head is None:
-            raise NotFound(expected="a world with that id", found=repr(self.ref.world))
+        world, head = seen_world(view, self.ref)
         mark = view.peek(consumer_key(self.ref.partition, AUDIT))
         return Decision(Audited(world, head, Seq(0) if mark is None else mark.seq))
 

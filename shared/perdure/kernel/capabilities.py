@@ -24,6 +24,7 @@ from perdure.kernel.places import WorldRef
 from perdure.kernel.record import Record
 from perdure.kernel.records import Head, World, head_key, world_key
 from perdure.kernel.request import WorldRequest
+from perdure.kernel.seen import SeenInPart, seen_world
 from perdure.kernel.shown import shown
 from perdure.kernel.view import Decision, Key, Reads, View
 from perdure.kernel.wake import UNREAD_MS, active_head, appended, woken
@@ -199,10 +200,7 @@ class FindCapabilities(WorldRequest):
         return Reads(peeks=(world_key(self.ref), head_key(world), capabilities_key(world)))
 
     def decide(self, view: View, now: Instant) -> Decision[FoundCapabilities]:
-        world = view.peek(world_key(self.ref))
-        head = view.peek(head_key(self.ref.partition))
-        if world is None or head is None:
-            raise NotFound(expected="a world that exists", found=f"no world {self.ref.world!r}")
+        world, head = seen_world(view, self.ref)
         held = view.peek(capabilities_key(self.ref.partition))
         written = 0 if held is None else held.configured
         if written < head.configured:
@@ -216,7 +214,8 @@ class FindCapabilities(WorldRequest):
 def checked_app(world: World | None, ref: WorldRef, app: str) -> World:
     """Return a world that was made for an application, or for any. Raises NotFound, WrongApp."""
     if world is None:
-        raise NotFound(expected="a world that exists", found=f"no world {ref.world!r}")
+        unknown = NotFound(expected="a world that exists", found=f"no world {ref.world!r}")
+        raise SeenInPart((world_key(ref),), unknown)
     check_app(world, app)
     return world
 

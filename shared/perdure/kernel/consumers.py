@@ -22,6 +22,7 @@ from perdure.kernel.landing import AUDIT, CONSUMER, is_unlanded, landing_start
 from perdure.kernel.places import WorldRef, after
 from perdure.kernel.records import Head, head_key, manifest_key, world_key
 from perdure.kernel.request import WorldRequest
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.upkeep import Consumer, Required, consumer_key, required_key
 from perdure.kernel.view import Decision, Range, Reads, Removed, View, Write
 from perdure.kernel.wake import (
@@ -159,9 +160,10 @@ class Acknowledge(WorldRequest):
         if mark is None:
             raise NotFound(expected="a consumer that is registered", found=repr(self.name))
         if self.seq > head.seq:
-            raise OutOfRange(
+            beyond = OutOfRange(
                 expected=f"a seq up to {head.seq}, the last entry of the log", found=str(self.seq)
             )
+            raise SeenInPart((head.key,), beyond)  # it may have read an entry before its head
         if self.seq < mark.seq:
             raise Conflict(
                 expected=f"a watermark that only rises; {self.name!r} has read up to {mark.seq}",

@@ -13,7 +13,6 @@ from perdure.kernel.errors import (
     Contended,
     Invalid,
     NameTaken,
-    NotFound,
     NotResumable,
     WorldDestroyed,
 )
@@ -46,6 +45,7 @@ from perdure.kernel.records import (
     world_key,
 )
 from perdure.kernel.request import WorldRequest
+from perdure.kernel.seen import seen_world
 from perdure.kernel.shown import shown
 from perdure.kernel.upkeep import Schedule
 from perdure.kernel.view import Decision, Key, Range, Reads, View, Write
@@ -296,10 +296,7 @@ class Describe(WorldRequest):
         return Reads.union(Reads(peeks=peeks), more)
 
     def decide(self, view: View, now: Instant) -> Decision[WorldInfo]:
-        world = view.peek(world_key(self.ref))
-        head = view.peek(head_key(self.ref.partition))
-        if world is None or head is None:
-            raise NotFound(expected="a world that exists", found=f"no world {self.ref.world!r}")
+        world, head = seen_world(view, self.ref)
         info = described(world, head, _entities(view, world, head))
         if self.with_consumers:
             info = replace(info, consumers=consumers_of(view, head))

@@ -35,6 +35,7 @@ from perdure.kernel.ranges import Ranges
 from perdure.kernel.record import Record
 from perdure.kernel.records import Head, World, head_key, world_key
 from perdure.kernel.request import WorldRequest
+from perdure.kernel.seen import seen_world
 from perdure.kernel.stored import StoredBatch
 from perdure.kernel.upkeep import required_key
 from perdure.kernel.view import Decision, Key, Range, Reads, View
@@ -86,10 +87,7 @@ class FindSource(WorldRequest):
         return Reads(peeks=(world_key(self.ref), head_key(self.ref.partition)))
 
     def decide(self, view: View, now: Instant) -> Decision[Source]:
-        world = view.peek(world_key(self.ref))
-        head = view.peek(head_key(self.ref.partition))
-        if world is None or head is None:
-            raise NotFound(expected="a world that exists", found=f"no world {self.ref.world!r}")
+        world, head = seen_world(view, self.ref)
         _check_forkable(head, self.ref)
         names = {page.name for page in view.find(self._due())}
         if len(names) > limits.FORK_PAGES_FOUND_MAX:

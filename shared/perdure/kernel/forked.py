@@ -13,6 +13,7 @@ from perdure.kernel.ids import Partition, Seq, Sequence, Tick
 from perdure.kernel.log import LogEntry, log_key
 from perdure.kernel.places import PageName
 from perdure.kernel.ranges import Ranges
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.view import Key, View
 
 FORKED_SEQ = Seq(1)
@@ -59,11 +60,12 @@ def forked_key(world: Partition) -> Key[LogEntry]:
 
 
 def takeover_of(view: View, world: Partition) -> Takeover:
-    """Return what a fork took over. Raises CorruptLineage, Missing."""
+    """Return what a fork took over. Raises CorruptLineage, Missing; SeenInPart for no entry."""
     entry = view.peek(forked_key(world))
     if entry is None or entry.kind != "forked":
-        raise CorruptLineage(
+        lost = CorruptLineage(
             expected=f"a log in {world} that begins with a fork",
             found="none" if entry is None else f"one that begins with {entry.kind!r}",
         )
+        raise SeenInPart((forked_key(world),), lost)
     return Takeover.of(entry)

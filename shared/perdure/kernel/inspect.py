@@ -29,6 +29,8 @@ class Inspect(Generic[R]):
 
     partition: Partition
     keys: tuple[Key[R], ...]
+    at_once: bool = False
+    """As of one moment, so that no running commit hides any: at most LOAD_KEYS_MAX."""
 
     once: ClassVar[bool] = False
 
@@ -37,7 +39,7 @@ class Inspect(Generic[R]):
         return Partition(f"{self.partition}#read")
 
     def reads(self) -> Reads:
-        return Reads(peeks=self.keys)
+        return Reads(peeks=self.keys, snapshot=self.at_once)
 
     def decide(self, view: View, now: Instant) -> Decision[tuple[Held[R], ...]]:
         return Decision(tuple(_held(view, key) for key in self.keys))

@@ -10,7 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 from perdure.kernel import limits
-from perdure.kernel.errors import Conflict, FenceHeld, Invalid, StaleWriter, TooLarge
+from perdure.kernel.errors import (
+    Conflict,
+    Corrupt,
+    FenceHeld,
+    Invalid,
+    StaleWriter,
+    TooLarge,
+)
 from perdure.kernel.ids import (
     NO_TICK,
     Epoch,
@@ -27,6 +34,7 @@ from perdure.kernel.ids import (
 from perdure.kernel.places import Lane, WorldRef, landing_partition
 from perdure.kernel.record import Record
 from perdure.kernel.records import Fence, Head, World, world_key
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.upkeep import Consumer, consumer_key
 from perdure.kernel.view import Decision, Key, Reads, Removed, View, Write
 from perdure.kernel.writers import check_lease
@@ -148,7 +156,7 @@ class TakeLandingFence:
     def decide(self, view: View, now: Instant) -> Decision[LandingGrip]:
         head = _head(view, self.stream)
         fence = head.fence
-        intent = None if head.intent is None else view.peek(intent_key(self.stream, head.intent))
+        intent = None if head.intent is None else _open_intent(view, self.stream, head.intent)
         until = Instant(now + self.lease_ms)
         if fence.holder == self.holder:
             if now < fence.until and fence.until - now >= self.lease_ms // 2:
@@ -234,8 +242,7 @@ class OpenIntent:
             partition=self.stream, batch=self.batch, parts=self.parts, tables=self.tables
         )
         if head.intent is not None:
-            known = view.get(intent_key(self.stream, head.intent))
-            if known == intent:
+            if _open_intent(view, self.stream, head.intent) == intent:
                 return Decision(intent)
             raise Conflict(
                 expected="no open intent, or this one", found=f"open intent {head.intent}"
@@ -288,7 +295,8 @@ class FinishIntent:
             raise StaleWriter(
                 expected=f"open intent {batch}", found=f"open intent {head.intent or '(none)'}"
             )
-        assert view.get(self.intent.key) == self.intent, "an open intent never changes"
+        known = _open_intent(view, self.stream, batch)
+        assert known == self.intent, "an open intent never changes"
         writes: list[Write] = [
             replace(
                 head,
@@ -340,6 +348,16 @@ def landed_table_key(landing: Partition, table: TableId) -> Key[LandingTable]:
 
 def _head(view: View, landing: Partition) -> LandingHead:
     return view.get(landing_head_key(landing)) or LandingHead(partition=landing)
+
+
+def _open_intent(view: View, landing: Partition, batch: Token) -> Intent:
+    """Return the intent that the head speaks of. Raises Missing, SeenInPart, at last Corrupt."""
+    key = intent_key(landing, batch)
+    intent = view.get(key)
+    if intent is None:
+        lost = Corrupt(expected=f"the open intent {batch} of {landing}", found="none")
+        raise SeenInPart((landing_head_key(landing), key), lost)
+    return intent
 
 
 def _held_head(view: View, landing: Partition, epoch: Epoch) -> LandingHead:

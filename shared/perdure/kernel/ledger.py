@@ -10,6 +10,7 @@ from perdure.kernel.ids import BatchId, Instant, Partition, Seq
 from perdure.kernel.log import log_key
 from perdure.kernel.records import BatchKey, Head, batch_key, head_key
 from perdure.kernel.request import WorldRequest
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.status import (
     CommandStatus,
     Place,
@@ -54,13 +55,18 @@ class Ledger(WorldRequest):
         places, after = self._places(view, head)
         found: list[CommandStatus] = []
         lacking: list[Reads] = []
+        in_part: SeenInPart | None = None
         for batch, place in places:
             try:
                 found.append(told(batch, place, state_of(view, head, place)))
+            except SeenInPart as part:
+                in_part = in_part or part
             except Missing as missing:
                 lacking.append(missing.reads)
         if lacking:  # what all of them lack, in one load
             raise Missing(Reads.union(*lacking))
+        if in_part is not None:
+            raise in_part
         return Decision(LedgerPage(tuple(found), after))
 
     def _places(

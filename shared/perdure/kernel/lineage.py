@@ -11,9 +11,10 @@ from perdure.kernel.ids import NO_TICK, Instant, Partition, Tick
 from perdure.kernel.landing import CONSUMER, landing_start
 from perdure.kernel.places import WorldRef
 from perdure.kernel.reading import WorldState
-from perdure.kernel.records import Ancestor, World, head_key, manifest_key, world_key
+from perdure.kernel.records import Ancestor, Manifest, World, head_key, manifest_key, world_key
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.upkeep import consumer_key
-from perdure.kernel.view import Decision, Reads, View
+from perdure.kernel.view import Decision, Key, Reads, View
 
 
 def ancestor_ref(world: World, ancestor: Ancestor) -> WorldRef:
@@ -63,13 +64,15 @@ class FindAncestors:
     def decide(self, view: View, now: Instant) -> Decision[tuple[WorldState, ...]]:
         _check_record(self.world, self.published)
         if self._lacks_its_start(view):
-            raise _corrupt("ancestors, or ticks from 0 of its own", self.world, "neither")
+            lost = _corrupt("ancestors, or ticks from 0 of its own", self.world, "neither")
+            raise SeenInPart((self._start,), lost)
         found: list[WorldState] = []
         for place, ancestor in enumerate(self.world.lineage):
             ref = ancestor_ref(self.world, ancestor)
             state = _state(view, ref)
             if state is None:
-                raise _corrupt(f"ancestor {ancestor.world!r}", self.world, "no such world")
+                lost = _corrupt(f"ancestor {ancestor.world!r}", self.world, "no such world")
+                raise SeenInPart((world_key(ref), head_key(ref.partition)), lost)
             if state.world.run != ancestor.run:
                 raise _corrupt(f"run {ancestor.run!r}", self.world, f"run {state.world.run!r}")
             if state.published < ancestor.up_to:
@@ -90,7 +93,11 @@ class FindAncestors:
         world = self.world
         if world.parent is None or world.lineage or self.published < world.begins:
             return False
-        return view.peek(manifest_key(world.ref.partition, world.begins)) is None
+        return view.peek(self._start) is None
+
+    @property
+    def _start(self) -> Key[Manifest]:
+        return manifest_key(self.world.ref.partition, self.world.begins)
 
 
 def _state(view: View, ref: WorldRef) -> WorldState | None:

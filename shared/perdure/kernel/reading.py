@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from perdure.kernel.errors import Corrupt, NotFound
+from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Instant, Partition, StorageId, TableId, Tick
 from perdure.kernel.landing import (
     CONSUMER,
@@ -31,6 +31,7 @@ from perdure.kernel.records import (
     signature_key,
     world_key,
 )
+from perdure.kernel.seen import SeenInPart, seen_world
 from perdure.kernel.upkeep import consumer_key
 from perdure.kernel.view import Decision, Range, Reads, View
 
@@ -73,10 +74,7 @@ class FindWorld:
         )
 
     def decide(self, view: View, now: Instant) -> Decision[WorldState]:
-        world = view.peek(world_key(self.ref))
-        head = view.peek(head_key(self.ref.partition))
-        if world is None or head is None:
-            raise NotFound(expected="a world with that id", found=repr(self.ref.world))
+        world, head = seen_world(view, self.ref)
         mark = view.peek(consumer_key(self.ref.partition, CONSUMER))
         return Decision(
             WorldState(world, head, landing_start(world) if mark is None else mark.tick)
@@ -88,8 +86,8 @@ class FindManifests:
     """Read manifests of published ticks, ``first`` and ``last`` included, at most one page.
 
     Ascending from ``first``, or descending from ``last``. A range beside a running commit
-    may leave one out, so whatever lacks is asked for by name. Raises Corrupt for a
-    published tick without a manifest.
+    may leave one out, so whatever lacks is asked for by name, and by name it may show later than
+    the head that speaks of it. Raises Corrupt for a published tick without a manifest.
     """
 
     partition: Partition
@@ -117,12 +115,14 @@ class FindManifests:
         view.require(peeks=keys)
         named = [view.peek(key) for key in keys]
         found |= {manifest.tick: manifest for manifest in named if manifest is not None}
-        lacking = next((tick for tick in page if tick not in found), None)
-        if lacking is not None:
-            raise Corrupt(
-                expected=f"a manifest of the published tick {lacking} in {self.partition}",
+        lacking = [key for key, manifest in zip(keys, named, strict=True) if manifest is None]
+        if lacking:
+            tick = next(tick for tick in page if tick not in found)
+            lost = Corrupt(
+                expected=f"a manifest of the published tick {tick} in {self.partition}",
                 found="none",
             )
+            raise SeenInPart(lacking, lost)
         return Decision(tuple(found[Tick(tick)] for tick in page))
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from perdure.kernel import ranges
-from perdure.kernel.errors import Contended, NotFound
+from perdure.kernel.errors import Contended, Corrupt, NotFound
 from perdure.kernel.forked import takeover_of
 from perdure.kernel.ids import (
     BatchId,
@@ -39,6 +39,7 @@ from perdure.kernel.records import (
     world_key,
 )
 from perdure.kernel.request import WorldRequest
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.stored import StoredBatch
 from perdure.kernel.view import Decision, Key, Reads, View
 from perdure.kernel.wake import glimpsed_head
@@ -101,10 +102,13 @@ class State:
 
 
 def stored_batch(view: View, world: Partition, seq: Seq) -> StoredBatch:
-    """Return the batch of the log entry ``seq``. Raises Missing, NotFound."""
-    entry = view.peek(log_key(world, seq))
+    """Return the batch of the log entry ``seq``, which a record names. Raises Missing, Corrupt."""
+    key = log_key(world, seq)
+    entry = view.peek(key)
     if entry is None or entry.kind != "admitted":
-        raise NotFound(expected=f"an admission at seq {seq}", found="none")
+        found = "none" if entry is None else entry.kind
+        lost = Corrupt(expected=f"an admission at seq {seq} of {world}", found=found)
+        raise SeenInPart((key,), lost)
     return StoredBatch.of(entry)
 
 
@@ -116,15 +120,18 @@ def placed(view: View, ref: WorldRef, command: CommandId) -> Place:
     own = _placed(view, ref.partition, command)
     if own is not None:
         return own
+    unknown = NotFound(expected="a command that was admitted", found=f"no command {command!r}")
     world = view.peek(world_key(ref))
+    if world is None:
+        raise SeenInPart((world_key(ref),), unknown)
     heir = ref.partition
-    for ancestor in reversed(() if world is None else world.lineage):
+    for ancestor in reversed(world.lineage):
         admitting = WorldRef(ref.storage, ancestor.world).partition
         found = _placed(view, admitting, command)
         if found is not None and found.sequence < takeover_of(view, heir).next_sequence:
             return replace(found, world=admitting)
         heir = admitting
-    raise NotFound(expected="a command that was admitted", found=f"no command {command!r}")
+    raise unknown
 
 
 def _placed(view: View, world: Partition, command: CommandId) -> Place | None:
@@ -255,16 +262,27 @@ def _manifest(head: Head, tick: Tick, heir: World | None) -> Key[Manifest]:
 def _settlement(
     view: View, head: Head, sequence: Sequence, first: Tick, last: Tick, heir: World | None
 ) -> tuple[State | None, Outcome | None]:
-    """Look for a manifest that says something of ``sequence``: its end, or its retry."""
+    """Look for a manifest that says something of ``sequence``: its end, or its retry.
+
+    None is passed over: one that does not show yet may be the one that says it.
+    """
     last = Tick(min(last, head.published))
     for ticks in windows(first, last):
         keys = [_manifest(head, Tick(tick), heir) for tick in ticks]
         view.require(peeks=keys)
-        for manifest in filter(None, map(view.peek, keys)):
+        for key, manifest in zip(keys, map(view.peek, keys), strict=True):
+            if manifest is None:
+                raise SeenInPart((each for each in keys if view.peek(each) is None), _lost(key))
             found = _said(manifest, sequence)
             if found is not None:
                 return found
     return None, None
+
+
+def _lost(key: Key[Manifest]) -> Corrupt:
+    return Corrupt(
+        expected=f"{key.sort} of {key.partition}, which its head has published", found="none"
+    )
 
 
 def windows(first: int, last: int) -> Iterator[range]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from perdure.kernel.errors import Conflict
+from perdure.kernel.errors import Conflict, Corrupt
 from perdure.kernel.ids import NO_TICK, Instant, Partition, Seq, Tick
 from perdure.kernel.landing import CONSUMER, landing_start
 from perdure.kernel.log import LogEntry, log_key
@@ -15,6 +15,7 @@ from perdure.kernel.places import after, number
 from perdure.kernel.record import Record
 from perdure.kernel.records import head_key, world_key
 from perdure.kernel.request import WorldRequest
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.upkeep import Consumer, consumer_key, required_key
 from perdure.kernel.view import Decision, Key, Range, Reads, Removed, View
 from perdure.kernel.wake import glimpsed_head
@@ -202,14 +203,29 @@ class RemoveArchived(TrimRequest):
     def decide(self, view: View, now: Instant) -> Decision[Trim]:
         world = self.ref.partition
         trim = _trim(view, world)
-        last = min(trim.log_through, trim.removed_through + REMOVED_MAX)
-        keys = [log_key(world, Seq(seq)) for seq in range(trim.removed_through + 1, last + 1)]
-        if not keys:
+        first = Seq(trim.removed_through + 1)
+        if first > trim.log_through:
             return Decision(trim)
+        # Once one reader has seen an archive, so does every other: nobody misses what goes now.
+        last = min(self._shown(view, trim, first), trim.removed_through + REMOVED_MAX)
+        keys = [log_key(world, Seq(seq)) for seq in range(first, last + 1)]
         view.require(keys=keys)
         trim = replace(trim, removed_through=Seq(last))
         gone: Iterable[Key[LogEntry]] = (key for key in keys if view.get(key) is not None)
         return Decision(trim, (trim, *(Removed(key) for key in gone)))
+
+    def _shown(self, view: View, trim: Trim, first: Seq) -> Seq:
+        """Return up to which entry archives show. Raises Missing, SeenInPart, at last Corrupt."""
+        world = self.ref.partition
+        through = archived_through(view.find(archives_from(world, first, REMOVED_MAX)), first)
+        if through >= first:
+            return Seq(min(through, trim.log_through))
+        key = archive_key(world, trim.log_through)
+        last = view.peek(key)
+        if last is None or last.first > first:
+            lost = Corrupt(expected=f"an archive of log entry {first} of {world}", found="none")
+            raise SeenInPart((key,), lost)
+        return last.last
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +256,16 @@ def archive_key(world: Partition, last: Seq) -> Key[Archive]:
 def archives_from(world: Partition, seq: Seq, limit: int) -> Range[Archive]:
     """Name the archives that end at ``seq`` or later: the first of them holds it, if one does."""
     return Range(world, f"archive/{number(seq)}", after("archive/"), Archive, limit=limit)
+
+
+def archived_through(archives: Iterable[Archive], first: Seq) -> Seq:
+    """Return up to which entry archives, in order, hold all of a log from ``first`` on."""
+    through = Seq(first - 1)
+    for archive in archives:
+        if archive.first > through + 1:
+            break  # one does not show yet
+        through = max(through, archive.last)
+    return through
 
 
 def _trim(view: View, world: Partition) -> Trim:

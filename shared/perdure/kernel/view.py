@@ -73,6 +73,8 @@ class Stored(NamedTuple):
 
     version: Version
     body: bytes
+    parts: tuple[tuple[Key[Any], Version], ...] = ()
+    """Where the bytes lie, if not with the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,16 @@ class View:
     for: the commit happens only if it was right.
     """
 
-    __slots__ = ("_decoded", "_found", "_guesses", "is_guess", "named", "stored", "written")
+    __slots__ = (
+        "_decoded",
+        "_found",
+        "_guesses",
+        "is_guess",
+        "is_snapshot",
+        "named",
+        "stored",
+        "written",
+    )
 
     def __init__(
         self,
@@ -186,8 +197,12 @@ class View:
         found: Mapping[Range[Any], Sequence[Key[Any]]] | None = None,
         named: Iterable[Key[Any]] = (),
         guesses: Mapping[Key[Any], Guess] = _NO_GUESSES,
+        *,
+        is_snapshot: bool = False,
     ) -> None:
         self.stored = dict(stored)
+        self.is_snapshot = is_snapshot
+        """No commit came into it, for certain; a store that cannot tell says no."""
         self.named: dict[Key[Any], None] = dict.fromkeys(named)
         """What conditions the commit, in the order it was asked for."""
         self.is_guess = False
@@ -271,11 +286,14 @@ class View:
         found: Mapping[Range[Any], Sequence[Key[Any]]],
     ) -> None:
         """Take in what lies elsewhere and not in the store: known, conditioning nothing."""
+        self.is_snapshot = False
         self.stored |= stored
         self._found |= found
 
     def merge(self, more: View) -> None:
         """Take in what was loaded later; what was loaded or written before stays."""
+        is_first = not (self.stored or self._found or self._guesses)
+        self.is_snapshot = is_first and more.is_snapshot
         for key, stored in more.stored.items():
             self.stored.setdefault(key, stored)
         self.named |= more.named

@@ -207,12 +207,7 @@ class Projection:
             while part.first + len(entries) <= part.last:
                 after = Seq(part.first + len(entries) - 1)
                 limit = min(ENTRIES_READ, part.last - after)
-                page = await self.authority.execute(LogFeed(ref, after, limit))
-                if not page:
-                    raise Corrupt(
-                        expected=f"entry {after + 1} in the log of {part.world!r}", found="none"
-                    )
-                entries += page
+                entries += await self.authority.execute(LogFeed(ref, after, limit, to_head=True))
             found.append(Passage(audited.world, tuple(entries)))
         return found
 

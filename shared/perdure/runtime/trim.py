@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -22,6 +22,7 @@ from perdure.kernel.trim import (
     RecordTrim,
     RemoveArchived,
     Trim,
+    archived_through,
 )
 from perdure.lake.objects import ObjectStore
 from perdure.runtime.archive import Packed, archived, archives_of
@@ -159,8 +160,10 @@ class _One:
                 self.ref, wanted.segments_through, wanted.checkpoints_through, wanted.checkpoints
             )
             trim = wanted if self.dry_run else await authority.execute(request)
-        archives = await self._archives()
+        archives, through = await self._archives()
         entries, named = await self._entries(found)
+        # An archive that does not show yet has an object: behind the first gap none is an orphan.
+        trim = replace(trim, log_through=Seq(min(trim.log_through, through)))
         swept = await sweep(
             authority, objects, found, trim, listed, archives | named, dry_run=self.dry_run
         )
@@ -173,9 +176,10 @@ class _One:
             listed |= await self.trimming.objects.sizes(f"{kind}/{world}/")
         return listed
 
-    async def _archives(self) -> frozenset[str]:
-        found = archives_of(self.trimming.authority, self.ref)
-        return frozenset([archive.object async for archive in found])
+    async def _archives(self) -> tuple[frozenset[str], Seq]:
+        """Return the objects of the archives, and up to which entry these show without a gap."""
+        found = [each async for each in archives_of(self.trimming.authority, self.ref)]
+        return frozenset(each.object for each in found), archived_through(found, Seq(1))
 
     async def _wanted(self, found: WorldState, trim: Trim) -> Trim | None:
         """Return how far segments may go, and which checkpoints stay; None for no further."""

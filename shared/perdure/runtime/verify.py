@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from perdure.kernel.errors import Corrupt, Invalid, NotPublished
@@ -41,6 +42,7 @@ class Verifier:
     lake: Lake
     storage: StorageId
     app: App
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def verify(
         self,
@@ -66,7 +68,7 @@ class Verifier:
         check_app(state.world, self.app.name)
         first, last = _wanted(state, parts[-1], from_tick, to_tick)
         stored = StoredRows(self.authority, self.objects, self.lake, self.storage)
-        walk = Walk(self.authority, self.app, state, parts, stored)
+        walk = Walk(self.authority, self.app, state, parts, stored, self.pause)
         checked, next_tick = await walk.along(first, last, go_on)
         return Verified(checked, next_tick, (*walk.findings, *stored.findings))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from perdure.kernel import ranges
 from perdure.kernel.ids import IN_TICK_ENTITY_FIRST, EntityId, Tick
@@ -26,6 +27,9 @@ from perdure.runtime.verify_open import Open
 from perdure.runtime.verify_pages import checked_pages
 from perdure.runtime.verify_rows import CheckedRows, checked_rows
 
+PAGES_TRIES: Final = 4
+"""Times pages are looked at before it is said that they are not what the log says."""
+
 
 @dataclass(slots=True)
 class Walk:
@@ -36,6 +40,7 @@ class Walk:
     found: Found
     parts: list[Part]
     stored: StoredRows
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     findings: list[Finding] = field(default_factory=list)
     _open: Open = field(default_factory=Open)
     _counted: Counted = field(default_factory=Counted)
@@ -228,6 +233,15 @@ class Walk:
     def _knows_commands(self, manifest: Manifest) -> bool:
         return all(each in self._open.places for each in ranges.members(manifest.settled))
 
+    async def _pages(self) -> list[Finding]:
+        """Check the pages, and again: what a running commit shows in part soon shows whole."""
+        for attempt in range(PAGES_TRIES - 1):
+            findings = await checked_pages(self.authority, self.found, self._open)
+            if not findings:
+                return findings
+            await self.pause(0.005 * 2**attempt)
+        return await checked_pages(self.authority, self.found, self._open)
+
     async def _end(self, log: AsyncIterator[Link]) -> None:
         """Read the log on to its end, and compare the head with what it is the head of."""
         if self._ahead is not None:
@@ -237,7 +251,7 @@ class Walk:
         self.findings += await checked_archives(
             self.authority, self.stored.objects, self.found.world.ref, self.findings
         )
-        self.findings += await checked_pages(self.authority, self.found, self._open)
+        self.findings += await self._pages()
         self.findings += await checked_head(self.authority, self.found, self._counted, self._open)
         recorded = self.found.head.manifest_digest
         if self._digest is not None and self._digest != recorded:

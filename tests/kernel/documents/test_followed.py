@@ -6,6 +6,7 @@ import pytest
 from tests.support.following import NOTES, address
 
 from perdure.kernel.documents.followed import AddressView, NamespaceView, TableView, within
+from perdure.kernel.documents.places import spelled_key
 
 pytestmark = pytest.mark.stores
 
@@ -103,3 +104,21 @@ def test_a_table_says_when_only_a_look_can_tell(where, write, is_told):
 
     assert (ops is not None) is is_told
     assert TableView(NOTES, where).ops(rows, [{**write, "table": "app:other"}]) == []
+
+
+@pytest.mark.parametrize("where", [{}, {"state": "open"}])
+def test_a_write_by_condition_is_told_of_what_its_own_commit_has_written_before(where):
+    first, second = ({**ROW, "id": id} for id in (1, 2))
+    key_1, key_2 = (spelled_key((id,)) for id in (1, 2))
+    put = {"w": "row.put", "table": "app:notes", "row": second}
+    close = {"w": "row.update", "table": "app:notes", "key": [1], "changes": {"state": "done"}}
+    grow = {"w": "rows.update", "table": "app:notes", "where": {"state": "open"}}
+    grow["changes"] = {"size": 7}
+    drop = {"w": "rows.delete", "table": "app:notes", "where": {"state": "open"}}
+    value = {key_1: first}
+    closed = ["d", [key_1]] if where else ["s", [key_1], {**first, "state": "done"}]
+
+    view = TableView(NOTES, where)
+
+    assert view.ops(value, [put, close, grow]) == [["s", [key_2], {**second, "size": 7}], closed]
+    assert view.ops(value, [put, close, drop]) == [closed]

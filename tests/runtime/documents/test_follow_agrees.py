@@ -18,7 +18,7 @@ from tests.support.following import (
 
 from perdure.kernel.documents.content import base, delta
 from perdure.kernel.documents.followed import AddressView, NamespaceView, TableView
-from perdure.kernel.documents.rows import DeleteRow, PutRow, UpdateRow, UpdateWhere
+from perdure.kernel.documents.rows import DeleteRow, DeleteWhere, PutRow, UpdateRow, UpdateWhere
 from perdure.kernel.documents.writes import ChangeDocument, RetireDocument
 from perdure.kernel.errors import Refused
 from perdure.kernel.ids import DocumentId
@@ -88,6 +88,7 @@ def a_write(chance):
             lambda: UpdateRow(NOTES, (row["id"],), {"state": row["state"]}),
             lambda: UpdateWhere(NOTES, {"state": "open"}, {"size": id}),
             lambda: UpdateWhere(NOTES, {"size": id}, {"state": "open"}),
+            lambda: DeleteWhere(NOTES, {"state": "done", "size": id}),
             lambda: DeleteRow(NOTES, (row["id"],)),
         ]
     )()

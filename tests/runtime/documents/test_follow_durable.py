@@ -92,7 +92,7 @@ async def test_a_document_that_a_session_retires_ends_what_follows_it():
 
         await session.commit(counted, CONTEXT)
         await session.commit(lambda tx: tx.retire_doc(Counter), CONTEXT)
-        told = await asyncio.wait_for(until_end(watch), 5)
+        told = await asyncio.wait_for(until_end(watch), 60)
         await session.close(CONTEXT)
         followed.close()
 

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from tests.house.sources import ROOT, environment
+from tests.support.children import child
 from tests.support.documents import REF, means, opened
 from tests.support.following import host, until_end
 from tests.support.papers import ADDRESS, LINES
@@ -19,16 +20,20 @@ from perdure.runtime.documents.follow.views import follow_view
 
 pytestmark = pytest.mark.stores
 
-SECONDS = 60
+SECONDS = 120
+PIPE_BYTES = 4_096
+"""The writer waits for whoever reads what it tells: it is a thousand commits ahead at most."""
 
 
 def begun(directory):
     """Let another process write to a store until it is killed."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.support.papers", directory, "w"],
+    command = [sys.executable, "-m", "tests.support.papers", directory, "w"]
+    return child(
+        command,
         cwd=ROOT,
         env=environment(),
         stdout=subprocess.PIPE,
+        pipesize=PIPE_BYTES,
         text=True,
     )
 
@@ -37,34 +42,33 @@ def begun(directory):
 async def test_a_process_that_is_killed_is_followed_to_its_last_commit(tmp_path, commits):
     records = await SqliteStore.open(tmp_path / "store.db")
     async with opened(records, prefix="reader") as store:
-        process = begun(tmp_path)
-        assert process.stdout is not None
-        told = [int(await asyncio.to_thread(process.stdout.readline)) for _ in range(10)]
-        async with follow_store(means(records, prefix="f"), REF) as followed:
-            own = host()
-            tally = follow_view(own, followed, AddressView(ADDRESS))
-            lines = follow_view(own, followed, TableView(LINES))
-            counts = own.derive(lambda a, b: [a["value"]["count"], len(b)], tally, lines)
-            await own.activate()
-            reading = asyncio.create_task(until_end(counts.watch()))
-            begun_at = tally.value["value"]["count"]  # on a busy machine the writer is ahead
-            while told[-1] < max(commits, begun_at + 20):
-                told.append(int(await asyncio.to_thread(process.stdout.readline)))
-            process.kill()
-            await asyncio.to_thread(process.communicate)
+        with begun(tmp_path) as process:
+            told = [int(await asyncio.to_thread(process.stdout.readline)) for _ in range(10)]
+            async with follow_store(means(records, prefix="f"), REF) as followed:
+                own = host()
+                tally = follow_view(own, followed, AddressView(ADDRESS))
+                lines = follow_view(own, followed, TableView(LINES))
+                counts = own.derive(lambda a, b: [a["value"]["count"], len(b)], tally, lines)
+                await own.activate()
+                reading = asyncio.create_task(until_end(counts.watch()))
+                begun_at = tally.value["value"]["count"]  # on a busy machine the writer is ahead
+                while told[-1] < max(commits, begun_at + 20):
+                    told.append(int(await asyncio.to_thread(process.stdout.readline)))
+                process.kill()
+                await asyncio.to_thread(process.communicate)
 
-            looked = await store.read(
-                lambda view: (
-                    AddressView(ADDRESS).look(view, REF.partition),
-                    TableView(LINES).look(view, REF.partition),
+                looked = await store.read(
+                    lambda view: (
+                        AddressView(ADDRESS).look(view, REF.partition),
+                        TableView(LINES).look(view, REF.partition),
+                    )
                 )
-            )
-            watch = counts.watch()
-            async with asyncio.timeout(SECONDS):
-                while watch.value[0] < looked[0]["value"]["count"]:
-                    await anext(watch)
-            own.close()
-            frames = await reading
+                watch = counts.watch()
+                async with asyncio.timeout(SECONDS):
+                    while watch.value[0] < looked[0]["value"]["count"]:
+                        await anext(watch)
+                own.close()
+                frames = await reading
 
     assert (tally.value, lines.value) == looked
     assert [frame.value[0] for frame in frames] == [frame.value[1] for frame in frames]

@@ -27,7 +27,7 @@ def killed(what: str, directory: Path, at: int) -> None:
     """Run a process until it is killed at a moment of its work."""
     command = [sys.executable, "-m", "tests.support.importers", what, str(directory), str(at)]
     path = ":".join(sys.path)
-    run = subprocess.run(command, check=False, env={"PYTHONPATH": path}, timeout=60)
+    run = subprocess.run(command, check=False, env={"PYTHONPATH": path}, timeout=120)
     assert run.returncode == -signal.SIGKILL
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, Json, computed_field, create_model
 
 from perdure.kernel.documents.errors import JobAborted, JobInterrupted, JobThrew, UnknownJob
 from perdure.kernel.documents.jobs.value import (
@@ -20,13 +21,14 @@ from perdure.kernel.errors import (
     Conflict,
     Invalid,
     InvalidId,
+    InvalidValue,
     MissingField,
     PerdureError,
     TooLarge,
     WrongType,
 )
 from perdure.runtime.app import App
-from perdure.runtime.documents.jobs.declaration import Job
+from perdure.runtime.documents.jobs.declaration import Job, Shape
 from perdure.runtime.documents.jobs.outcomes import error_of, result_of, threw, wire_of
 
 pytestmark = pytest.mark.stores
@@ -173,12 +175,114 @@ def test_a_fingerprint_changes_with_each_shape_and_with_nothing_else():
     assert len({plain, *(each.fingerprint for each in others)}) == 7
 
 
+# what is kept is read again
+
+
+class Aliased(BaseModel):
+    count: int = Field(default=0, alias="howMany")
+    twice: Json[int] = "0"
+
+    @computed_field
+    @property
+    def more(self) -> int:
+        return self.count + 1
+
+
+class Anything(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    said: Any = None
+
+
+def test_a_value_is_kept_under_the_names_that_it_is_read_by():
+    shape = Shape(Aliased, "state")
+    kept = shape.spelled(Aliased(howMany=3, twice="6"))
+
+    assert kept == {"howMany": 3, "twice": "6"}
+    assert shape.read(kept) == Aliased(howMany=3, twice="6")
+
+
+def test_half_of_a_pair_and_depth_are_read_as_they_are_kept():
+    shape, deep = Shape(Anything, "state"), [[]]
+    for _ in range(220):
+        deep = [deep]
+
+    for said in ("\ud800", deep):
+        assert shape.read(shape.spelled(Anything(said=said))) == Anything(said=said)
+
+
+def test_what_is_too_deep_for_json_is_refused():
+    deep = []
+    for _ in range(5_000):
+        deep = [deep]
+
+    with pytest.raises(InvalidValue, match="not too deep"):
+        Shape(Anything, "args").spelled({"said": deep})
+
+
 # errors, stored and raised again
 
 
 class Unprintable(Exception):
     def __str__(self):
         raise RuntimeError("no text")
+
+
+class Trapped(Exception):
+    """An error whose own code fails wherever it is looked at."""
+
+    @property
+    def code(self):
+        raise RuntimeError("no code")
+
+    @property
+    def details(self):
+        raise RuntimeError("no details")
+
+
+class Exiting(Exception):
+    def __str__(self):
+        raise SystemExit
+
+
+class Unwound(dict):
+    def items(self):
+        raise RuntimeError("no items")
+
+
+class Bare(Conflict):
+    def __init__(self):
+        Exception.__init__(self, "bare")
+
+
+class Cutless(str):
+    __slots__ = ()
+
+    def __getitem__(self, _):
+        raise RuntimeError("not to be cut")
+
+
+@pytest.mark.parametrize(
+    ("error", "wire"),
+    [
+        (Trapped("no"), WireError("trapped", "no")),
+        (Exiting(), WireError("exiting", "Exiting")),
+        (Bare(), WireError("bare", "bare")),
+        (Conflict(expected=5, found=b"x"), WireError("conflict", "Expected 5; found b'x'.")),
+    ],
+    ids=["attributes_fail", "text_exits", "without_halves", "halves_of_no_text"],
+)
+def test_an_error_that_cannot_be_looked_at_is_stored_all_the_same(error, wire):
+    assert wire_of(error) == wire
+
+
+def test_details_and_codes_that_fail_are_left_out():
+    unwound, cutless = ValueError("no"), ValueError("no")
+    unwound.details = Unwound(a=1)
+    cutless.code = Cutless("odd")
+
+    assert wire_of(unwound) == WireError("value_error", "no")
+    assert wire_of(cutless) == WireError("value_error", "ValueError")
 
 
 @pytest.mark.parametrize(

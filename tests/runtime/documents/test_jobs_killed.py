@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from tests.house.sources import ROOT, environment
+from tests.support.children import child
 from tests.support.counting_job import COUNTS, NAME, NOTE, STORE, closed, opened
 from tests.support.documents import REF
 from tests.support.jobs import Look
@@ -17,34 +19,32 @@ from perdure.kernel.documents.read import find_document
 
 pytestmark = [pytest.mark.stores, pytest.mark.slow]
 
+SECONDS = 120
+
 KILLED_AFTER = (1, 4, 1, 9, 2, 7)
 """Lines that each process tells before it dies: more deaths than a job may have in a row."""
 
 
-def process(directory: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.support.counting_job", str(directory)],
-        cwd=ROOT,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def process(directory: Path) -> AbstractContextManager[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "tests.support.counting_job", directory]
+    return child(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True)
 
 
 def killed(directory: Path, lines: int) -> list[str]:
     """Let a process live for some lines, kill it, and return what it told."""
-    one = process(directory)
-    assert one.stdout is not None
-    told = [one.stdout.readline() for _ in range(lines)]
-    one.kill()
-    rest, _ = one.communicate()
+    with process(directory) as one:
+        assert one.stdout is not None
+        told = [one.stdout.readline() for _ in range(lines)]
+        one.kill()
+        rest, _ = one.communicate()
     told += [line for line in rest.splitlines(keepends=True) if line.endswith("\n")]
     return [line.strip() for line in told]
 
 
 async def test_a_killed_job_goes_on_where_it_was_and_ends_once(tmp_path):
     told = [line for lines in KILLED_AFTER for line in killed(tmp_path, lines)]
-    last, _ = process(tmp_path).communicate(timeout=60)
+    with process(tmp_path) as one:
+        last, _ = one.communicate(timeout=SECONDS)
     told += last.split()
 
     assert told[-1] == "ended"

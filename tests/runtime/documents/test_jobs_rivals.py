@@ -81,5 +81,5 @@ async def test_an_abort_between_two_looks_ends_a_run_in_order_and_is_no_damage(d
     await clock.go(1_000)
 
     assert between.happens is None
-    driven = await asyncio.wait_for(running, 5)
+    driven = await asyncio.wait_for(running, 60)
     assert (driven.state, driven.outcome.error) == ("ended", Aborted("aborted"))

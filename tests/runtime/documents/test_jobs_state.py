@@ -186,6 +186,25 @@ def test_a_state_of_another_shape_is_refused_and_nothing_changes():
     assert len(refused) == 1
 
 
+@pytest.mark.parametrize("within_ms", [None, FOREVER_MS])
+def test_a_state_that_no_json_spells_is_refused_and_nothing_changes(within_ms):
+    refused = []
+
+    async def work(run):
+        for value in (math.nan, math.inf):
+            try:
+                await run.change(lambda _, value=value: Depth(metres=value), within_ms=within_ms)
+            except InvalidValue as error:
+                refused.append(error)
+        assert run.state == Depth()
+
+    class Depth(State):
+        metres: float = 0.0
+
+    assert lived(work, state=Depth)[1] == []
+    assert len(refused) == 2
+
+
 def test_a_job_without_a_state_has_none_to_change():
     async def bare(run):
         assert run.state is None

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from tests.house.sources import ROOT, environment
+from tests.support.children import child
 from tests.support.documents import REF, opened
 from tests.support.papers import ADDRESS, LINES
 
@@ -23,17 +24,12 @@ LIVES_SLOW = 25
 
 def lived(directory, name, commits):
     """Let a process live for some commits, kill it, and return the counts that it told."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.papers", directory, name],
-        cwd=ROOT,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    told = [int(process.stdout.readline()) for _ in range(commits)]
-    process.kill()
-    rest, _ = process.communicate()
+    command = [sys.executable, "-m", "tests.support.papers", directory, name]
+    given = {"cwd": ROOT, "env": environment(), "stdout": subprocess.PIPE, "text": True}
+    with child(command, **given) as process:
+        told = [int(process.stdout.readline()) for _ in range(commits)]
+        process.kill()
+        rest, _ = process.communicate()
     return told + [int(line) for line in rest.splitlines(keepends=True) if line.endswith("\n")]
 
 

@@ -221,6 +221,26 @@ class Cut:
         return await self._log.read(place)
 
 
+async def test_a_store_that_is_no_replica_is_not_told_to_be_at_its_source() -> None:
+    async with pair() as (source, replica):
+        await catch_up(StoreLog(source.means, REF), replica)
+        await promote(replica.means, REPLICA)
+
+        with pytest.raises(NotAFollower):
+            await catch_up(StoreLog(source.means, REF), replica)
+
+
+async def test_a_source_that_went_another_way_is_found_though_nothing_is_behind() -> None:
+    async with pair() as (source, replica), opened() as restored:
+        await catch_up(StoreLog(source.means, REF), replica)
+        await prepared(restored, (ITEMS,))
+        await restored.commit([InsertRow(ITEMS, {**ROW, "number": 9})])
+        assert restored.seq == replica.seq
+
+        with pytest.raises(StaleCursor):
+            await catch_up(StoreLog(restored.means, REF), replica)
+
+
 async def test_another_store_is_not_followed() -> None:
     async with pair() as (source, _):
         with_ = means(prefix="other")

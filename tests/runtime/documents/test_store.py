@@ -24,7 +24,8 @@ from tests.support.store_lines import (
 
 from perdure.authority.memory import Fault, FaultPlan, MemoryStore
 from perdure.authority.store import Store
-from perdure.kernel.documents.commit import UNSEEN_MAX, Committed
+from perdure.kernel.documents.attempt import UNSEEN_MAX
+from perdure.kernel.documents.commit import Committed
 from perdure.kernel.documents.errors import (
     RowExists,
     StoreClosed,

@@ -17,6 +17,7 @@ from moto import mock_aws
 from tests.authority.test_dynamodb_errors import BUSY, answered
 from tests.authority.test_dynamodb_faults import FaultyClient, after, canceled, instead
 from tests.house.sources import ROOT, environment
+from tests.support.children import children
 from tests.support.documents import REF
 from tests.support.store_lines import untitled
 from tests.support.store_outcomes import ALWAYS, LINES, LOST, at_once, handle, ids, line
@@ -254,21 +255,16 @@ async def test_lost_answers_in_any_order_leave_one_commit(faults: dict[int, Faul
 @pytest.mark.slow
 def test_two_processes_commit_hundreds_once(tmp_path: Path):
     count = 150
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.support.store_rival", tmp_path, name, str(count)],
-            cwd=ROOT,
-            env=environment(),
-            stdout=subprocess.PIPE,
-        )
-        for name in ("a", "b")
-    ]
-    told = [json.loads(process.communicate(timeout=100)[0]) for process in processes]
+    rival = (sys.executable, "-m", "tests.support.store_rival", tmp_path)
+    commands = [(*rival, name, count) for name in ("a", "b")]
+    given = {"cwd": ROOT, "env": environment(), "stdout": subprocess.PIPE}
+    with children(commands, **given) as rivals:
+        told = [json.loads(each.communicate(timeout=200)[0]) for each in rivals]
 
     seqs = [seq for each in told for seq in each["seqs"]]
-    given = [id for each in told for id in each["ids"]]
+    ids = [id for each in told for id in each["ids"]]
     assert sorted(seqs) == list(range(2, 2 * count + 2))
-    assert len(set(given)) == 2 * count
+    assert len(set(ids)) == 2 * count
 
 
 class Losing(Withholding):

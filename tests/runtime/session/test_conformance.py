@@ -6,12 +6,12 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 from dataclasses import replace
 from functools import cache
 
 import pytest
+from tests.support.children import child
 from tests.support.ministack import fresh_account
 from tests.support.story_harness import InMemory, on_dynamodb, on_sqlite, signalled_on_sqlite
 
@@ -81,8 +81,8 @@ def test_a_harness_that_says_it_kills_and_kills_nobody_is_refused():
 
 
 def test_a_process_that_lives_or_ended_by_itself_was_not_killed():
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
+    with child([sys.executable, "-c", ""]) as gone:
+        gone.wait()
     refused = {
         Ended(KillPoint.TERMINAL, os.getpid(), signal.SIGKILL): "look on",
         Ended(KillPoint.TERMINAL, os.getppid(), signal.SIGKILL): "live",

@@ -6,7 +6,6 @@ import asyncio
 import contextvars
 import functools
 import threading
-import time
 from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Literal
@@ -173,7 +172,7 @@ def test_a_function_that_no_model_can_call_is_refused(function):
 async def test_a_blocking_function_holds_up_nobody_and_keeps_its_context():
     variable = contextvars.ContextVar("variable")
     variable.set("set")
-    both = threading.Barrier(40, timeout=30)
+    both = threading.Barrier(40, timeout=120)
 
     def meet():
         both.wait()
@@ -257,13 +256,13 @@ async def test_an_answer_that_is_too_large_is_an_error_with_its_size(answer):
 
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_a_function_still_running_when_time_is_over_is_unknown(is_async):
-    gone_on = threading.Event()
+    over, gone_on = threading.Event(), threading.Event()
 
     async def waiting():
         await asyncio.Event().wait()
 
     def blocked():
-        time.sleep(0.2)
+        over.wait(60)
         gone_on.set()
 
     clock = Clock()
@@ -273,18 +272,19 @@ async def test_a_function_still_running_when_time_is_over_is_unknown(is_async):
         now=clock.now,
         pause=lambda seconds: asyncio.sleep(min(seconds, 0.01)),
     )
+    over.set()
 
     assert isinstance(outcome, OutcomeNotKnown)
     assert outcome.code == "timeout"
-    assert is_async or gone_on.wait(5)
+    assert is_async or gone_on.wait(60)
 
 
 async def test_a_function_that_was_cancelled_says_nothing_of_its_outcome():
-    begun = threading.Event()
+    begun, over = threading.Event(), threading.Event()
 
     def work():
         begun.set()
-        time.sleep(0.1)
+        over.wait(60)
 
     task = asyncio.ensure_future(called(work))
     await asyncio.to_thread(begun.wait)
@@ -292,3 +292,4 @@ async def test_a_function_that_was_cancelled_says_nothing_of_its_outcome():
 
     with pytest.raises(asyncio.CancelledError):
         await task
+    over.set()

@@ -27,7 +27,7 @@ FRAMINGS = ("length", "chunks", "connection")
 DEATHS = ("closes", "resets")
 
 
-async def called(url, *, timeout_ms=5_000, args=None, **more):
+async def called(url, *, timeout_ms=60_000, args=None, **more):
     tool = HttpTool(spec(timeout_ms=timeout_ms), f"{url}/tools/move", **more)
     return await tool.call(request(**(args or {"to": "north"})))
 
@@ -180,8 +180,11 @@ async def test_who_takes_no_connection_in_time_was_sent_nothing():
 
 
 async def test_who_never_answers_may_have_done_it():
-    async with dying(Dying(b"", death="stays")) as server:
-        outcome = await called(server.url, timeout_ms=100)
+    for timeout_ms in (100, 3_000, 30_000):  # a busy machine may not come to ask in the first
+        async with dying(Dying(b"", death="stays")) as server:
+            outcome = await called(server.url, timeout_ms=timeout_ms)
+        if server.requests:
+            break
 
     assert outcome.code == "timeout"
     assert isinstance(outcome, OutcomeNotKnown)
@@ -202,7 +205,7 @@ async def test_who_breaks_a_write_may_have_taken_a_part_of_it(monkeypatch):
 
     async with dying(Dying(b"")) as server:
         monkeypatch.setattr("httpcore._backends.anyio.AnyIOStream.write", broken)
-        outcome = await called(server.url)
+        outcome = await called(server.url, timeout_ms=2_000)
 
     assert isinstance(outcome, OutcomeNotKnown)
 

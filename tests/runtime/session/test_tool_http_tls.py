@@ -24,7 +24,7 @@ DONE = Completed({"moved": True})
 DEATHS = ("closes", "resets")
 
 
-async def called(url, *, timeout_ms=5_000, **more):
+async def called(url, *, timeout_ms=60_000, **more):
     return await HttpTool(spec(timeout_ms=timeout_ms), url, **more).call(request(to="north"))
 
 

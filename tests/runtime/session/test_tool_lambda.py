@@ -35,7 +35,7 @@ SECRETS = {
 class Invoked:
     """A tool whose function lives at a server; its client keeps connections, as a warm one does."""
 
-    def __init__(self, url, timeout_ms=3_000):
+    def __init__(self, url, timeout_ms=60_000):
         self.attempts = []
         client = lambda_client(timeout_ms, endpoint_url=url, **SECRETS)
         client.meta.events.register(
@@ -227,8 +227,11 @@ async def test_a_proxy_that_dies_with_the_request_may_have_passed_it_on(monkeypa
 
 
 async def test_who_never_answers_may_have_done_it():
-    async with dying(Dying(b"", death="stays")) as server:
-        outcome = await Invoked(server.url, timeout_ms=300).call()
+    for timeout_ms in (300, 3_000, 30_000):  # a busy machine may not come to ask in the first
+        async with dying(Dying(b"", death="stays")) as server:
+            outcome = await Invoked(server.url, timeout_ms=timeout_ms).call()
+        if server.requests:
+            break
 
     assert isinstance(outcome, OutcomeNotKnown)
     assert server.requests == 1

@@ -147,9 +147,10 @@ async def test_a_call_under_way_at_its_deadline_is_unknown(work):
 
 
 async def test_who_is_cancelled_cancels_the_call_and_says_nothing_of_it():
-    ended = asyncio.Event()
+    begun, ended = asyncio.Event(), asyncio.Event()
 
     async def watched():
+        begun.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -157,9 +158,9 @@ async def test_who_is_cancelled_cancels_the_call_and_says_nothing_of_it():
 
     tool, given = Played("pure", watched, DONE), request()
     task = asyncio.ensure_future(
-        resolve(tool, given, now=Clock().now, pause=lambda _: asyncio.sleep(60))
+        resolve(tool, given, now=Clock().now, pause=lambda _: asyncio.sleep(3_600))
     )
-    await asyncio.sleep(0.01)
+    await begun.wait()
 
     task.cancel()
 

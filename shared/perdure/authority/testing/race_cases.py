@@ -5,11 +5,22 @@ from __future__ import annotations
 import asyncio
 
 from perdure.authority.store import RevisionConflict, Store
-from perdure.authority.testing.records import Add, Look, Move, Tell, counter, note, put, version
+from perdure.authority.testing.records import (
+    HERE,
+    Add,
+    Counter,
+    Look,
+    Move,
+    Tell,
+    counter,
+    note,
+    put,
+    version,
+)
 from perdure.authority.testing.registry import Opener, authority, race
 from perdure.kernel.commit import Commit, Put
 from perdure.kernel.ids import Token
-from perdure.kernel.view import Reads, Stored
+from perdure.kernel.view import Range, Reads, Stored, View
 
 
 @race
@@ -122,6 +133,39 @@ async def moves_keep_the_sum_in_every_snapshot(open_store: Opener) -> None:
     view = await reader.view(Reads(keys=tuple(counter(name) for name in names), snapshot=True))
     found = [view.get(counter(name)) for name in names]
     assert sum(each.count for each in found if each is not None) == 300
+
+
+@race
+async def a_load_that_says_it_is_of_one_moment_is(open_store: Opener) -> None:
+    engines = [
+        authority(await open_store(), f"engine-{number}", tries_max=200) for number in range(3)
+    ]
+    names = ("a", "b", "c")
+    for name in names:
+        await engines[0].execute(Add(name, 100))
+    reader = authority(await open_store(), "reader")
+    behind = Range(HERE, "counter/a\0", "counter/z", Counter)
+    everything = Reads(peeks=(counter("a"),), ranges=(behind,))
+
+    async def watched() -> list[int]:
+        views = [await reader.view(everything) for _ in range(10)]
+        return [_sum(view, behind) for view in views if view.is_snapshot]
+
+    watching = asyncio.create_task(watched())
+    await asyncio.gather(
+        *(
+            engine.execute(Move(names[place], names[(place + 1) % 3], number))
+            for place, engine in enumerate(engines)
+            for number in range(1, 6)
+        ),
+    )
+
+    assert set(await watching) <= {300}
+
+
+def _sum(view: View, behind: Range[Counter]) -> int:
+    first = view.peek(counter("a"))
+    return (first.count if first else 0) + sum(each.count for each in view.find(behind))
 
 
 async def _won(store: Store, commit: Commit) -> bool:

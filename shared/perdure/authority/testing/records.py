@@ -169,6 +169,26 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
+class Erase:
+    """Remove a note, if there is one, and count that."""
+
+    once: ClassVar[bool] = False
+
+    name: str
+    stream: Partition = HERE
+
+    def reads(self) -> Reads:
+        return Reads(keys=(note(self.name, self.stream), counter("erased", self.stream)))
+
+    def decide(self, view: View, now: Instant) -> Decision[None]:
+        found = view.get(note(self.name, self.stream))
+        before = view.get(counter("erased", self.stream))
+        count = 1 if before is None else before.count + 1
+        erased = Counter(partition=self.stream, name="erased", count=count)
+        return Decision(None, () if found is None else (Removed(found.key), erased))
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """Say what counters hold."""
 

@@ -311,6 +311,7 @@ async def a_snapshot_holds_keys_and_peeks(open_store: Opener) -> None:
         note("b"): Stored(version("t2"), b"b"),
     }
     assert list(view.named) == [note("a"), note("c")]
+    assert view.is_snapshot
 
 
 @promise

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 from perdure.kernel.canonical import canonical
+from perdure.kernel.documents.attempt import found_attempt
 from perdure.kernel.documents.commit_keys import KeyCommit
 from perdure.kernel.documents.errors import (
-    FarBehind,
     FollowsSource,
     IdsMoved,
     OwnerHeld,
@@ -22,7 +22,6 @@ from perdure.kernel.documents.records import (
     HeldOwner,
     Logged,
     StoreHead,
-    logged_key,
     store_head_key,
 )
 from perdure.kernel.documents.step import StagedWrite, Step
@@ -43,9 +42,6 @@ from perdure.kernel.view import Decision, Reads, View
 HELD_OWNERS_MAX: Final = 8
 """Owners of one store that are held at a time: the head, which every commit writes, tells of each.
 Source: HEAD_BYTES_MAX, which eight holders with short names about fill."""
-
-UNSEEN_MAX: Final = 64
-"""Entries of the log that a commit looks through for its own attempt. Source: LOAD_KEYS_MAX."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +115,9 @@ class CommitWrites(DocumentsRequest):
 
     def decide(self, view: View, now: Instant) -> Decision[Committed]:
         head = existing_head(view, self.ref)
-        known = self._happened(view, head)
+        known = found_attempt(view, head, self.seen, self.attempt)
         if known is not None:
-            return Decision(known)
+            return Decision(happened(known))
         grips = self.grips if self.grip is None else (*self.grips, self.grip)
         if self.grip is not None:
             check_grip(head, self.grip)
@@ -150,23 +146,6 @@ class CommitWrites(DocumentsRequest):
                 expected=f"ids from {self.set_aside} on to be free",
                 found=f"a store that has given those up to {head.next_id - 1}",
             )
-
-    def _happened(self, view: View, head: StoreHead) -> Committed | None:
-        """Return this very attempt if it is among the commits that its writer has not seen."""
-        if self.seen is None:
-            return None
-        if head.seq - self.seen > UNSEEN_MAX:
-            raise FarBehind(
-                expected=f"a writer who has seen commit {head.seq - UNSEEN_MAX} or a later one",
-                found=f"one who has seen {self.seen}",
-            )
-        keys = [logged_key(self.stream, Seq(seq)) for seq in range(self.seen + 1, head.seq + 1)]
-        view.require(peeks=keys)
-        for key in keys:
-            entry = view.peek(key)
-            if entry is not None and entry.attempt == self.attempt:
-                return happened(entry)
-        return None
 
 
 def happened(entry: Logged) -> Committed:

@@ -14,6 +14,7 @@ from perdure.kernel.documents.records import Document, Revision
 from perdure.kernel.errors import Corrupt, InvalidValue, TooLarge
 from perdure.kernel.ids import Partition, Seq
 from perdure.kernel.places import after, number
+from perdure.kernel.shown import shown
 from perdure.kernel.view import Range, View
 
 CONTENT_BYTES_MAX: Final = 4_194_304
@@ -67,8 +68,10 @@ def content_of(told: Any) -> Content:
 
 
 def _content(kind: Literal["base", "delta"], version: Any, told: Any) -> Content:
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise InvalidValue(expected="a version of 1 or more", found=repr(version))
+    if type(version) is not int or not 1 <= version <= places.SAFE_INTEGER_MAX:
+        raise InvalidValue(
+            expected=f"a version of 1 to {places.SAFE_INTEGER_MAX}", found=shown(version)
+        )
     try:
         spelled = canonical(told)
     except (TypeError, ValueError, RecursionError) as error:
@@ -129,14 +132,15 @@ def check_history(document: Document, at: Seq | None) -> None:
 def tail_range(store: Partition, document: Document, at: Seq | None = None) -> Range[Revision]:
     """Return where the contents lie that a document's value at a commit is made of.
 
-    For now, from its base on; for the past, down from the commit: the base is behind the deltas.
+    Down from the commit: the base is behind the deltas. For now the range is the same after most
+    commits, so that who reads again beside a busy writer knows what to load.
     """
     prefix = places.revisions_prefix(document.id)
     if at is None:
-        first = prefix + number(document.base)
-        return Range(store, first, after(prefix), Revision, limit=document.deltas + 1)
-    last = prefix + number(at + 1)
-    return Range(store, prefix, last, Revision, limit=_PAST_PAGE, descending=True)
+        last, limit = after(prefix), 1 << document.deltas.bit_length()
+    else:
+        last, limit = prefix + number(at + 1), _PAST_PAGE
+    return Range(store, prefix, last, Revision, limit=limit, descending=True)
 
 
 _PAST_PAGE: Final = 200
@@ -144,7 +148,8 @@ _PAST_PAGE: Final = 200
 
 def current(view: View, store: Partition, document: Document) -> Loaded:
     """Return what a living document says now. Raises Missing, Corrupt."""
-    found = view.find(tail_range(store, document))
+    latest = view.find(tail_range(store, document))
+    found = [each for each in reversed(latest) if each.seq >= document.base]
     _check_whole(document, found)
     return _joined(document, found)
 

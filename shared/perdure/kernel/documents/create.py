@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.documents.commit import DocumentsRequest, no_store
 from perdure.kernel.documents.records import (
     DocumentStore,
@@ -25,6 +26,7 @@ from perdure.kernel.ids import (
     checked_id,
 )
 from perdure.kernel.places import after, catalog_partition
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.view import Decision, Range, Reads, View
 
 
@@ -74,6 +76,9 @@ class CreateDocumentStore(DocumentsRequest):
     app: str = ""
     follows: bool = False
     """It begins as a replica of a store of that lineage."""
+
+    by: Caller = LOCAL
+    """Whose quota it is paid from."""
 
     def checked(self) -> CreateDocumentStore:
         """Return self if the id is one. Raises InvalidId."""
@@ -127,9 +132,11 @@ class DescribeDocumentStore(DocumentsRequest):
     def decide(self, view: View, now: Instant) -> Decision[DocumentStoreInfo]:
         store = view.peek(document_store_key(self.ref))
         head = view.peek(store_head_key(self.ref.partition))
-        if store is None or head is None:
+        if store is not None and head is not None:
+            return Decision(told(store, head))
+        if store is None and head is None:
             raise no_store(self.ref)
-        return Decision(told(store, head))
+        raise SeenInPart(self.reads().peeks, no_store(self.ref))
 
 
 @dataclass(frozen=True, slots=True)

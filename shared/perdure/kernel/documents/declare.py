@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.documents.commit import (
     DocumentsRequest,
     OwnerGrip,
@@ -49,6 +50,8 @@ class DeclareTables(DocumentsRequest):
     tables: tuple[Table, ...]
     attempt: Token
     grips: tuple[OwnerGrip, ...] = ()
+    by: Caller = LOCAL
+    """Whose quota it is paid from."""
 
     def checked(self) -> DeclareTables:
         """Return self if a store can keep that. Raises Invalid kinds."""

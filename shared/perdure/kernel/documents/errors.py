@@ -32,9 +32,9 @@ Refused
 ├── RowAbsent            the table has no row under that key
 ├── RowCountDiffers      a write by condition meets more rows than it says, or fewer
 ├── UnknownTable         the store has no table of that name and version
-├── TableMigrating       the table is on its way to another version
+├── TableMigrating       the table is not yet what is declared: prepare it, or wait for whoever does
 ├── MigrationFailed      the owner's migration of a row raised, or made no row of its table
-├── NewerTable           the table was written by a newer version of its owner
+├── NewerTable           newer code has the table, or is bringing it to its version
 ├── NewerDocument        the document was written by a newer version of its definition
 ├── UnmigratedDocument   the document is of an older version, and its definition has no way from there
 ├── NameBound            somebody in this process has that table or namespace in hand

@@ -15,7 +15,7 @@ from perdure.kernel.documents import places
 from perdure.kernel.documents.commit_keys import CommitKey
 from perdure.kernel.documents.places import Part
 from perdure.kernel.documents.records import Document, Logged, Revision, Row, StoreHead, row_key
-from perdure.kernel.documents.tables import StoredTable
+from perdure.kernel.documents.tables import Moving, StoredTable
 from perdure.kernel.errors import NewerWriter
 from perdure.kernel.ids import CommitId, DocumentId, Epoch, Lineage, Partition, Seq
 from perdure.kernel.places import after, number
@@ -115,15 +115,20 @@ def table_line(table: StoredTable) -> bytes:
         "table": table.name,
         "version": table.version,
     }
-    moving = table.moving
-    if moving is not None:
-        told["moving"] = {
-            "behind": moving.behind,
-            "columns": moving.columns,
-            "indexes": {name: list(columns) for name, columns in moving.indexes.items()},
-            "version": moving.version,
-        }
+    if table.moving is not None:
+        told["moving"] = _move_told(table.moving)
+    if table.overtaken:
+        told["overtaken"] = [_move_told(each) for each in table.overtaken]
     return line(told)
+
+
+def _move_told(move: Moving) -> dict[str, Any]:
+    return {
+        "behind": move.behind,
+        "columns": move.columns,
+        "indexes": {name: list(columns) for name, columns in move.indexes.items()},
+        "version": move.version,
+    }
 
 
 def row_line(row: Row) -> bytes:

@@ -6,7 +6,7 @@ import hashlib
 import re
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from perdure.kernel.documents import export, places
@@ -19,6 +19,8 @@ from perdure.kernel.documents.errors import (
     ExportTruncated,
     InvalidExport,
     LifetimesOverlap,
+    NewerTable,
+    TableMigrating,
 )
 from perdure.kernel.documents.export import Counts, Manifest, Place
 from perdure.kernel.documents.export_parts import (
@@ -26,7 +28,7 @@ from perdure.kernel.documents.export_parts import (
     check_kept,
     check_tails,
     invalid,
-    moving_of,
+    moves_of,
     read_part,
     table_of,
 )
@@ -35,8 +37,9 @@ from perdure.kernel.documents.records import HISTORIES, Document, Revision, Row
 from perdure.kernel.documents.tables import (
     StoredTable,
     Table,
+    altered,
     check_alter,
-    moving_to,
+    moved_up_to,
     stored_as,
 )
 from perdure.kernel.errors import Invalid
@@ -87,8 +90,8 @@ class ExportCheck:
         self._table: Table | None = None
         self._shape: Table | None = None
         """What the last row is held to: its table, or what that is on its way to be."""
-        self._moving: tuple[Table, str] | None = None
-        """What the rows up to a sort key are already."""
+        self._moved: list[tuple[Table, str]] = []
+        """What the rows up to a sort key are already, the newest first."""
         self._open: _Open | None = None
         self._lives: dict[str, list[tuple[int, int]]] = {}
         self._asked: set[int] = set()
@@ -185,16 +188,26 @@ class ExportCheck:
         self._table = table_of(told)
         self._follows(export.table_place(told["table"]))
         self.counts.tables += 1
-        self._shape, self._moving = self._table, None
+        self._shape, self._moved = self._table, []
         stored = stored_as(self._store, self._table)
-        moving = moving_of(told)
-        if moving is None:
-            return stored
-        table, behind = moving
-        check_alter(stored, table)
-        if behind is not None:
-            self._moving = (table, behind)
-        return replace(stored, moving=moving_to(table, behind))
+        for table, behind in moves_of(told):
+            stored = self._moved_to(stored, table, behind)
+        if len(stored.overtaken) != len(told.get("overtaken", ())):
+            raise invalid(f"a row at each version of {stored.name} that was overtaken", "none")
+        return stored
+
+    def _moved_to(self, stored: StoredTable, table: Table, behind: str | None) -> StoredTable:
+        try:
+            check_alter(stored, table)
+        except (NewerTable, TableMigrating) as error:
+            raise invalid(error.expected, error.found) from error
+        if self._moved and (behind or "") >= self._moved[0][1]:
+            raise invalid(f"a newer move of {table.full_name} before an older", shown(behind))
+        begun = altered(stored, table)
+        if behind is None:
+            return begun
+        self._moved.insert(0, (table, behind))
+        return moved_up_to(begun, behind)
 
     def _row_of(self, told: Mapping[str, Any]) -> Row:
         table = self._table
@@ -210,8 +223,8 @@ class ExportCheck:
             value=told["value"],
         )
         self._follows(export.row_place(table.full_name, row.key))
-        is_moved = self._moving is not None and row.key.sort <= self._moving[1]
-        self._shape = self._moving[0] if self._moving is not None and is_moved else table
+        moved = (shape for shape, behind in self._moved if row.key.sort <= behind)
+        self._shape = next(moved, table)
         if row.version != self._shape.version:
             raise invalid(
                 f"a row of {table.full_name} of version {self._shape.version}", shown(row.version)

@@ -72,7 +72,7 @@ _MOVING: Final[Mapping[str, tuple[type, ...]]] = {
     "version": _NUMBER,
 }
 _OPTIONAL: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
-    "table": {"moving": (dict,)},
+    "table": {"moving": (dict,), "overtaken": (list,)},
     "document.create": {"retired_at": _NUMBER},
 }
 
@@ -179,17 +179,20 @@ def check_tails(id: int, kinds: Sequence[Content]) -> None:
             tail = []
 
 
-def moving_of(table: Mapping[str, Any]) -> tuple[Table, str | None] | None:
-    """Return what the table of an export is on its way to be, and behind which row, if it is.
+def moves_of(table: Mapping[str, Any]) -> list[tuple[Table, str | None]]:
+    """Return what the table of an export is on its way to be and behind which row, the oldest first.
 
-    Raises Invalid kinds.
+    All but the last are moves that were overtaken. Raises Invalid kinds.
     """
-    told = table.get("moving")
-    if told is None:
-        return None
-    if told.keys() != _MOVING.keys() or any(
-        type(value) not in _MOVING[name] for name, value in told.items()
-    ):
+    many = [*([table["moving"]] if "moving" in table else []), *table.get("overtaken", ())]
+    if "moving" not in table and many:
+        raise invalid(f"{table['table']} on its way, where moves were overtaken", "at rest")
+    return [_move_of(table, told) for told in reversed(many)]
+
+
+def _move_of(table: Mapping[str, Any], told: Any) -> tuple[Table, str | None]:
+    is_whole = isinstance(told, dict) and told.keys() == _MOVING.keys()
+    if not is_whole or any(type(value) not in _MOVING[name] for name, value in told.items()):
         raise invalid(f"what {table['table']} is on its way to", shown(told))
     moving = {name: value for name, value in told.items() if name != "behind"}
     return table_of({**table, **moving}), told["behind"]

@@ -206,15 +206,18 @@ class TableView:
     ) -> dict[str, Any] | None:
         """Return the rows that a write leaves other than they were; None if it takes a look.
 
-        ``changed`` are those of its commit so far; a write by condition does not see them.
+        ``changed`` are those of its commit so far, None for one that is left out or gone.
         """
         kind = write["w"]
         if kind in ("rows.update", "rows.delete"):
-            return self._edits_by_condition(value, write)
+            stands = {**value, **changed}
+            return self._edits_by_condition(
+                {key: row for key, row in stands.items() if row is not None}, write
+            )
         if kind in ("table.declare", "table.alter", "table.moved"):
             # What a move does to rows it tells of each.
-            stands = list(self.table.key)
-            return {} if write.get("key", stands) == stands else None
+            key_columns = list(self.table.key)
+            return {} if write.get("key", key_columns) == key_columns else None
         if kind in ("row.insert", "row.put", "row.move"):
             row = write["row"]
             return {places.spelled_key(self.table.key_of(row)): self._kept(row)}

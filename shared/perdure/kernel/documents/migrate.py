@@ -2,13 +2,15 @@
 
 A table is altered, its rows are moved, and the move is ended: each a commit, each in the log with
 what it wrote. Whoever stops in between leaves a table on its way, and whoever opens it next goes on.
+A newer version overtakes a move that has not ended: its own begins with the first row, and finds each
+row at the version that it has come to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from perdure.kernel.canonical import canonical
@@ -21,7 +23,12 @@ from perdure.kernel.documents.commit import (
     logged,
 )
 from perdure.kernel.documents.declare import shape_of
-from perdure.kernel.documents.errors import MigrationFailed, RowAbsent, UnknownTable
+from perdure.kernel.documents.errors import (
+    MigrationFailed,
+    RowAbsent,
+    TableMigrating,
+    UnknownTable,
+)
 from perdure.kernel.documents.export_parts import table_of
 from perdure.kernel.documents.places import Part
 from perdure.kernel.documents.records import Row, StoreHead, row_key, store_head_key
@@ -30,15 +37,16 @@ from perdure.kernel.documents.step import Step
 from perdure.kernel.documents.tables import (
     StoredTable,
     Table,
+    altered,
     check_alter,
     check_table,
-    declared_by,
+    moved_up_to,
     moving_table,
-    moving_to,
+    shapes_of,
     stored_as,
     stored_table_key,
 )
-from perdure.kernel.errors import Conflict, InvalidValue, PerdureError, WrongType
+from perdure.kernel.errors import Conflict, Corrupt, InvalidValue, PerdureError, WrongType
 from perdure.kernel.ids import Instant, Token
 from perdure.kernel.limits import COMMIT_ACTIONS_MAX, COMMIT_BYTES_MAX
 from perdure.kernel.places import after
@@ -86,6 +94,14 @@ class _TableRequest(DocumentsRequest):
         check_table(stored, self.table)
         return head, step, stored
 
+    def _check_way(self, stored: StoredTable) -> None:
+        """Refuse to go on with a move to an older version. Raises TableMigrating."""
+        if stored.moving_to not in (None, self.table.version):
+            raise TableMigrating(
+                expected=f"{stored.name} on its way to version {self.table.version}",
+                found=f"on its way to version {stored.moving_to}: alter it first",
+            )
+
     def _ended(
         self, head: StoreHead, step: Step, stored: StoredTable, now: Instant
     ) -> Decision[Moved]:
@@ -98,14 +114,14 @@ class _TableRequest(DocumentsRequest):
 class AlterTable(_TableRequest):
     """Let a table be on its way to a newer version; from now on nobody writes to it as it was.
 
-    Nothing if it is on that way, or there, already.
-    Raises: NewerTable, TableMigrating, SchemaMismatch, UnknownTable; Invalid for another key;
-    OwnerHeld, StaleWriter.
+    Nothing if it is on that way, or there, already. A move to a version between is overtaken.
+    Raises: NewerTable, SchemaMismatch, UnknownTable; Invalid for another key; TableMigrating if
+    too many moves were overtaken; OwnerHeld, StaleWriter.
     """
 
     def decide(self, view: View, now: Instant) -> Decision[Moved]:
         head, step, stored = self._begun(view)
-        if stored.moving is not None or stored.version == self.table.version:
+        if self.table.version in (stored.moving_to, stored.version):
             return Decision(Moved(head.schema, stored))
         return self._ended(head, step, alter(step, stored, self.table), now)
 
@@ -115,8 +131,8 @@ class MoveRows(_TableRequest):
     """Write the next rows of a moving table as its new version has them, in the order of their keys.
 
     Nothing if the table is not as far as ``behind`` says: somebody else was there.
-    Raises: InvalidValue kinds for a row that is none of the table's; RowAbsent; OwnerHeld,
-    StaleWriter.
+    Raises: InvalidValue kinds for a row that is none of the table's; RowAbsent; NewerTable,
+    TableMigrating if it is on its way to another version; OwnerHeld, StaleWriter.
     """
 
     behind: str | None = None
@@ -128,6 +144,7 @@ class MoveRows(_TableRequest):
 
     def decide(self, view: View, now: Instant) -> Decision[Moved]:
         head, step, stored = self._begun(view)
+        self._check_way(stored)
         if stored.moving is None or stored.moving.behind != self.behind:
             return Decision(Moved(head.schema, stored))
         _require_places(step, stored, [key for key, _ in self.rows])
@@ -140,25 +157,27 @@ class MoveRows(_TableRequest):
 class EndMove(_TableRequest):
     """Let a table be at the version that all of its rows have by now.
 
-    Nothing if rows are left, or it has ended already. Raises: OwnerHeld, StaleWriter.
+    Nothing if rows are left, or it has ended already. Raises: NewerTable, TableMigrating if it is on
+    its way to another version; OwnerHeld, StaleWriter.
     """
 
     def decide(self, view: View, now: Instant) -> Decision[Moved]:
         head, step, stored = self._begun(view)
+        self._check_way(stored)
         if stored.moving is None or step.find(rows_left(stored, 1)):
             return Decision(Moved(head.schema, stored))
         return self._ended(head, step, end_move(step, stored), now)
 
 
 def alter(step: Step, stored: StoredTable, table: Table) -> StoredTable:
-    """Put a table on its way to another shape, as part of a commit. Raises Invalid, NewerTable."""
+    """Put a table on its way to another shape, as part of a commit. Raises as check_alter."""
     check_alter(stored, table)
-    altered = replace(stored, moving=moving_to(table))
-    step.put(altered)
+    begun = altered(stored, table)
+    step.put(begun)
     step.schema += 1
     step.owners.add(table.owner)
     step.tell("table.alter", shape_of(table))
-    return altered
+    return begun
 
 
 def move_row(
@@ -182,12 +201,23 @@ def move_row(
     before = step.read(place)
     if before is None:
         raise RowAbsent(expected=f"a row {shown(key)} in {stored.name}", found="none")
-    stood = set(declared_by(stored).index_sorts(before.value))
+    stood = set(written_as(stored, before).index_sorts(before.value))
     replace_row(step, table, before, made, stood)
     step.tell("row.move", {"table": stored.name, "version": table.version, "row": row})
-    moved = replace(stored, moving=replace(moving, behind=place.sort))
+    moved = moved_up_to(stored, place.sort)
     step.put(moved)
     return moved
+
+
+def written_as(stored: StoredTable, row: Row) -> Table:
+    """Return the table as it was when a row was written. Raises Corrupt."""
+    shape = shapes_of(stored).get(row.version)
+    if shape is None:
+        raise Corrupt(
+            expected=f"a row of {stored.name} of a version that it is told to have",
+            found=f"version {row.version} for {shown(row.row_key)}",
+        )
+    return shape
 
 
 def end_move(step: Step, stored: StoredTable) -> StoredTable:
@@ -238,7 +268,8 @@ def rows_left(stored: StoredTable, limit: int) -> Range[Row]:
 def chunk_rows_max(stored: StoredTable) -> int:
     """Return how many rows a chunk may have, whatever places in indexes each leaves and takes."""
     assert stored.moving is not None, f"{stored.name} is at rest"
-    each = 1 + len(stored.indexes) + len(stored.moving.indexes)
+    left = max(len(each.indexes) for each in shapes_of(stored).values())
+    each = 1 + left + len(stored.moving.indexes)
     return max(1, (COMMIT_ACTIONS_MAX - BESIDE_ROWS) // each)
 
 
@@ -284,8 +315,11 @@ def _row(made: object) -> dict[str, Any]:
 
 def _require_places(step: Step, stored: StoredTable, keys: Sequence[tuple[Part, ...]]) -> None:
     """Ask at once for all that the rows of a chunk may leave. Raises Missing."""
-    table = declared_by(stored)
     rows = [step.read(row_key(step.store, stored.name, key)) for key in keys]
-    found = [row for row in rows if row is not None and row.version == table.version]
-    sorts = [sort for row in found for sort in table.index_sorts(row.value)]
+    sorts = [
+        sort
+        for row in rows
+        if row is not None
+        for sort in written_as(stored, row).index_sorts(row.value)
+    ]
     step.require(*(index_key(step.store, sort) for sort in sorts))

@@ -144,6 +144,12 @@ def index_prefix(table: str, index: str, values: Sequence[Part]) -> str:
     return f"index/{table}/{index}/" + "".join(f"{_spelled_value(each)}/" for each in values)
 
 
+def table_named(sort: str) -> str | None:
+    """Return the table of which a row, or a place in an index, has this sort key, if it is one's."""
+    kind, _, rest = sort.partition("/")
+    return rest.partition("/")[0] if kind in ("row", "index") else None
+
+
 def spelled_key(key: Sequence[Part]) -> str:
     """Spell a key: each part closed by a slash, numbers sorted as numbers.
 

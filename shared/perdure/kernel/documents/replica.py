@@ -17,7 +17,7 @@ from perdure.kernel.documents.commit import (
     no_store,
 )
 from perdure.kernel.documents.errors import NotAFollower, StillBound
-from perdure.kernel.documents.places import SAFE_INTEGER_MAX
+from perdure.kernel.documents.places import SAFE_INTEGER_MAX, DocumentStoreRef
 from perdure.kernel.documents.records import Logged, StoreHead, logged_key, store_head_key
 from perdure.kernel.documents.step import Step
 from perdure.kernel.documents.writes import begin_lives
@@ -97,12 +97,7 @@ class ApplyLogged(DocumentsRequest):
         if head is None:
             raise no_store(self.ref)
         check_whole(head, self.ref)
-        check_undivided(head, self.ref)
-        if not head.follows:
-            raise NotAFollower(
-                expected=f"document store {self.ref.store!r} to be a replica",
-                found="one with commits of its own",
-            )
+        check_follows(head, self.ref)
         held = next((each for each in head.held if now < each.until), None)
         if held is not None:
             raise StillBound(
@@ -160,6 +155,19 @@ class PromoteReplica(DocumentsRequest):
             return Decision(head)
         promoted = replace(head, follows=False, epoch=Epoch(head.epoch + 1))
         return Decision(promoted, (promoted,))
+
+
+def check_follows(head: StoreHead, ref: DocumentStoreRef) -> None:
+    """Refuse a store that follows no other, or has not what its source has.
+
+    Raises: StoreDiverged, NotAFollower.
+    """
+    check_undivided(head, ref)
+    if not head.follows:
+        raise NotAFollower(
+            expected=f"document store {ref.store!r} to be a replica",
+            found="one with commits of its own",
+        )
 
 
 def check_chain(entries: Sequence[Logged]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Final
 
 from perdure.kernel.canonical import canonical
@@ -18,19 +20,26 @@ from perdure.kernel.documents.errors import (
 from perdure.kernel.documents.places import Part
 from perdure.kernel.documents.records import IndexRow, Row, row_key
 from perdure.kernel.documents.step import Step
-from perdure.kernel.documents.tables import Table, check_table, stored_table_key
+from perdure.kernel.documents.tables import (
+    StoredTable,
+    Table,
+    check_table,
+    stored_table_key,
+)
 from perdure.kernel.errors import InvalidValue, TooLarge
 from perdure.kernel.ids import Partition
+from perdure.kernel.limits import SORT_BYTES_MAX
 from perdure.kernel.places import after
 from perdure.kernel.shown import shown
 from perdure.kernel.view import Key, Range, Reads
 
-WHERE_ROWS_MAX: Final = 24
-"""Rows that one write by condition may touch. Source: COMMIT_ACTIONS_MAX, with three index rows
-each."""
+WHERE_RECORDS_MAX: Final = 96
+"""Records that one write by condition may write: rows that change, and each place in an index that
+one of them leaves or takes. Source: COMMIT_ACTIONS_MAX, beside head, log entry and commit id."""
 
 WHERE_SCAN_MAX: Final = 1_000
-"""Rows that one write by condition looks at."""
+"""Rows that one write by condition looks at: those that its key's first columns or an index hold
+together, if ``where`` tells these, else all of the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +129,9 @@ class DeleteRow(_RowWrite):
 class UpdateWhere(_RowWrite):
     """Change columns of every row whose columns hold the values of ``where``.
 
-    ``count`` is how many those must be, if that is known. Raises RowCountDiffers; TooLarge for more
-    than WHERE_ROWS_MAX. It sees what its commit has written before it.
+    ``count`` is how many those must be, if that is known. A row that holds the changes already is
+    counted and not written. It sees what its commit has written before it.
+    Raises: RowCountDiffers; TooLarge for more than WHERE_RECORDS_MAX or WHERE_SCAN_MAX.
     """
 
     where: Mapping[str, Any]
@@ -131,14 +141,12 @@ class UpdateWhere(_RowWrite):
     def reads(self, store: Partition) -> Reads:
         self.table.check_values(self.where)
         self.table.check_values(self.changes)
-        return Reads(ranges=(_all_rows(store, self.table),))
+        return Reads(ranges=(_where_lie(store, self.table, self.where),))
 
     def apply(self, step: Step) -> None:
         rows = _matching(step, self.table, self.where, self.count)
-        changed = [_changed(self.table, each, self.changes) for each in rows]
-        _require_places(step, self.table, zip(rows, changed, strict=True))
-        for before, row in zip(rows, changed, strict=True):
-            write_row(step, self.table, before, row)
+        changed = [(each, _changed(self.table, each, self.changes)) for each in rows]
+        _write_many(step, self.table, [each for each in changed if _differs(*each)])
         told = {"table": self.table.full_name, "where": self.where, "changes": self.changes}
         step.tell("rows.update", {**told, "count": len(rows)})
 
@@ -152,13 +160,11 @@ class DeleteWhere(_RowWrite):
 
     def reads(self, store: Partition) -> Reads:
         self.table.check_values(self.where)
-        return Reads(ranges=(_all_rows(store, self.table),))
+        return Reads(ranges=(_where_lie(store, self.table, self.where),))
 
     def apply(self, step: Step) -> None:
         rows = _matching(step, self.table, self.where, self.count)
-        _require_places(step, self.table, ((each, None) for each in rows))
-        for each in rows:
-            write_row(step, self.table, each, None)
+        _write_many(step, self.table, [(each, None) for each in rows])
         told = {"table": self.table.full_name, "where": self.where, "count": len(rows)}
         step.tell("rows.delete", told)
 
@@ -245,17 +251,22 @@ def index_key(store: Partition, sort: str) -> Key[IndexRow]:
 
 
 def prove_table(step: Step, table: Table) -> None:
-    """Hold a table to what the store has of it.
+    """Hold a table to what the store has of it. Raises as :func:`check_stands`."""
+    check_stands(step.read(stored_table_key(step.store, table.full_name)), table)
+
+
+def check_stands(stored: StoredTable | None, table: Table) -> None:
+    """Refuse a table that is not what it is declared as, or not yet.
 
     Raises: UnknownTable, NewerTable, TableMigrating, SchemaMismatch.
     """
-    stored = step.read(stored_table_key(step.store, table.full_name))
     if stored is None:
         raise UnknownTable(expected="a table that was declared", found=table.full_name)
     if check_table(stored, table) < table.version or stored.moving is not None:
+        way = "" if stored.moving is None else f", on its way to {stored.moving_to}"
         raise TableMigrating(
             expected=f"{table.full_name} at version {table.version}",
-            found=f"version {stored.version}: its rows are still to be migrated",
+            found=f"version {stored.version}{way}: prepare it, or wait for whoever does",
         )
 
 
@@ -268,37 +279,72 @@ def _changed(table: Table, before: Row, changes: Mapping[str, Any]) -> Row:
     return changed
 
 
-def _require_places(step: Step, table: Table, many: Iterable[tuple[Row, Row | None]]) -> None:
-    """Ask at once for the places of indexes that many rows leave. Raises Missing."""
-    step.require(
-        *(
-            index_key(step.store, sort)
-            for before, row in many
-            for sort in set(table.index_sorts(before.value))
-            - set(() if row is None else table.index_sorts(row.value))
+def _differs(before: Row, row: Row) -> bool:
+    return row.spelled != canonical(before.value)  # 1 equals True, and 1.0
+
+
+def _write_many(step: Step, table: Table, many: Sequence[tuple[Row, Row | None]]) -> None:
+    """Write rows that a condition has met, with their places. Raises TooLarge, Missing."""
+    leaves: list[str] = []
+    records = len(many)
+    for before, row in many:
+        stood = set(table.index_sorts(before.value))
+        stands = set() if row is None else set(table.index_sorts(row.value))
+        leaves += stood - stands
+        records += len(stood ^ stands)
+    if records > WHERE_RECORDS_MAX:
+        raise TooLarge(
+            expected=f"a write by condition of at most {WHERE_RECORDS_MAX} records, which are rows"
+            " and their places in indexes",
+            found=f"{records} records, of {len(many)} rows",
         )
-    )
+    step.require(*(index_key(step.store, sort) for sort in leaves))
+    for before, row in many:
+        write_row(step, table, before, row)
 
 
-def _all_rows(store: Partition, table: Table) -> Range[Row]:
+def _where_lie(
+    store: Partition, table: Table, where: Mapping[str, Any]
+) -> Range[Row] | Range[IndexRow]:
+    """Return where all rows lie that may hold the values of ``where``, or their places in an index."""
+    limit = WHERE_SCAN_MAX + 1
     prefix = places.rows_prefix(table.full_name)
-    return Range(store, prefix, after(prefix), Row, limit=WHERE_SCAN_MAX + 1)
+    leading = list(takewhile(where.__contains__, table.key))
+    if leading:
+        with suppress(TooLarge):  # no key holds that, so no row of the table does
+            prefix += places.spelled_key([where[name] for name in leading])
+    for index, columns in () if leading else table.indexes.items():
+        if all(where.get(name) for name in columns):
+            place = places.index_prefix(table.full_name, index, [where[each] for each in columns])
+            if len(place) <= SORT_BYTES_MAX:
+                return Range(store, place, after(place), IndexRow, limit=limit)
+    if len(prefix) > SORT_BYTES_MAX:
+        prefix = places.rows_prefix(table.full_name)
+    return Range(store, prefix, after(prefix), Row, limit=limit)
 
 
-def _matching(step: Step, table: Table, where: Mapping[str, Any], count: int | None) -> list[Row]:
-    wanted = _all_rows(step.store, table)
+def _found(step: Step, table: Table, where: Mapping[str, Any]) -> list[Row]:
+    """Return the rows that may hold the values of ``where``. Raises TooLarge, Missing."""
+    wanted: Range[Any] = _where_lie(step.store, table, where)
     found = step.find_now(wanted)
     if max(len(found), len(step.find(wanted))) > WHERE_SCAN_MAX:
         raise TooLarge(
-            expected=f"a table of at most {WHERE_SCAN_MAX} rows to write by condition",
+            expected=f"at most {WHERE_SCAN_MAX} rows to look at in a write by condition",
             found="more",
         )
-    rows = [each for each in found if _fits(each.value, where)]
-    if len(rows) > WHERE_ROWS_MAX:
-        raise TooLarge(
-            expected=f"at most {WHERE_ROWS_MAX} rows in one write by condition",
-            found=str(len(rows)),
-        )
+    if wanted.of is Row:
+        return found
+    keys = [row_key(step.store, table.full_name, place.row_key) for place in found]
+    step.require(*keys)
+    return [row for key in keys if (row := step.read(key)) is not None]
+
+
+def _matching(step: Step, table: Table, where: Mapping[str, Any], count: int | None) -> list[Row]:
+    if step.proves_tables:  # though no row may fit
+        prove_table(step, table)
+    rows = [each for each in _found(step, table, where) if _fits(each.value, where)]
+    if rows:
+        step.owners.add(table.owner)
     if count is not None and len(rows) != count:
         raise RowCountDiffers(expected=f"{count} rows in {table.full_name}", found=str(len(rows)))
     return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, get_args
 
 from perdure.kernel.canonical import canonical, digest
@@ -43,6 +43,10 @@ _IN_KEYS: Final = ("int", "str", "bool")
 INDEXES_MAX: Final = 16
 """Indexes of one table: a row that gains or loses all of them is written with two others in one
 commit. Source: COMMIT_ACTIONS_MAX."""
+
+OVERTAKEN_MAX: Final = 8
+"""Moves of one table that newer versions have overtaken before their end: each keeps its columns
+and indexes in the table's record. Source: choice."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.@-]{1,64}\Z")
 
@@ -95,8 +99,15 @@ class Table:
                     expected=f"keys and indexes of {self.full_name} of int, str and bool columns",
                     found=shown(wrong or used),
                 )
-        if type(self.version) is not int or self.version < 1:
-            raise Invalid(expected="a version of 1 or more", found=shown(self.version))
+            if len(set(used)) < len(used):
+                raise Invalid(
+                    expected=f"keys and indexes of {self.full_name} with each column once",
+                    found=shown(used),
+                )
+        if type(self.version) is not int or not 1 <= self.version <= places.SAFE_INTEGER_MAX:
+            raise Invalid(
+                expected=f"a version of 1 to {places.SAFE_INTEGER_MAX}", found=shown(self.version)
+            )
         if len(self.indexes) > INDEXES_MAX:
             raise TooLarge(
                 expected=f"at most {INDEXES_MAX} indexes of {self.full_name}",
@@ -229,7 +240,7 @@ class Moving:
 class StoredTable(Record):
     """What a store keeps of a table: its version, and how far it is on its way to another."""
 
-    later: ClassVar[Mapping[str, Any]] = {"moving": None}
+    later: ClassVar[Mapping[str, Any]] = {"moving": None, "overtaken": ()}
 
     name: str
     version: int
@@ -239,6 +250,10 @@ class StoredTable(Record):
     indexes: dict[str, tuple[str, ...]]
     moving: Moving | None = None
     """While its rows are brought to another version, nobody else writes to it."""
+
+    overtaken: tuple[Moving, ...] = ()
+    """Moves to versions between, which a newer one has overtaken, the newest first. Rows up to the
+    place of each are of its version, unless a newer move has come by."""
 
     @property
     def key(self) -> Key[StoredTable]:
@@ -274,17 +289,34 @@ def declared_by(stored: StoredTable) -> Table:
 
 def moving_table(stored: StoredTable) -> Table:
     """Return the table that a moving table is on its way to be."""
-    moving = stored.moving
-    assert moving is not None, f"{stored.name} is at rest"
-    return _table(stored, moving.version, moving.columns, moving.indexes)
+    assert stored.moving is not None, f"{stored.name} is at rest"
+    return _moved_by(stored, stored.moving)
 
 
 def shapes_of(stored: StoredTable) -> dict[int, Table]:
-    """Return what rows of a table may be, by version: of two while it moves."""
-    shapes = {stored.version: declared_by(stored)}
-    if stored.moving is not None:
-        shapes[stored.moving.version] = moving_table(stored)
-    return shapes
+    """Return what rows of a table may be, by version: of several while it moves."""
+    moves = stored.overtaken if stored.moving is None else (*stored.overtaken, stored.moving)
+    between = {each.version: _moved_by(stored, each) for each in moves}
+    return {stored.version: declared_by(stored), **between}
+
+
+def altered(stored: StoredTable, table: Table) -> StoredTable:
+    """Return what a store keeps of a table that is to be brought to another shape from now on.
+
+    What an earlier move has come to stays known: its rows are of its version until they are met.
+    """
+    moving = stored.moving
+    overtaken = stored.overtaken
+    if moving is not None and moving.behind is not None:
+        overtaken = (moving, *overtaken)
+    return replace(stored, moving=moving_to(table), overtaken=overtaken)
+
+
+def moved_up_to(stored: StoredTable, sort: str) -> StoredTable:
+    """Return what a store keeps of a moving table whose rows up to a sort key are there."""
+    assert stored.moving is not None, f"{stored.name} is at rest"
+    overtaken = tuple(each for each in stored.overtaken if (each.behind or "") > sort)
+    return replace(stored, moving=replace(stored.moving, behind=sort), overtaken=overtaken)
 
 
 def moving_to(table: Table, behind: str | None = None) -> Moving:
@@ -296,6 +328,10 @@ def moving_to(table: Table, behind: str | None = None) -> Moving:
         indexes={name: tuple(columns) for name, columns in table.indexes.items()},
         behind=behind,
     )
+
+
+def _moved_by(stored: StoredTable, move: Moving) -> Table:
+    return _table(stored, move.version, move.columns, move.indexes)
 
 
 def _table(
@@ -316,22 +352,17 @@ def _table(
 
 
 def check_table(stored: StoredTable, table: Table) -> int:
-    """Return the version of a stored table that ``table`` declares.
+    """Return the version of a stored table that ``table`` declares, at that version or a newer one.
 
-    Raises: NewerTable; TableMigrating if it is on its way to another version than that;
-    SchemaMismatch for the same version with other columns, key or indexes.
+    Raises: NewerTable, also for one that is on its way to a newer version; SchemaMismatch for the
+    same version with other columns, key or indexes.
     """
     moving = stored.moving
     newest = stored.version if moving is None else moving.version
     if newest > table.version:
         raise NewerTable(
             expected=f"{table.full_name} at version {table.version} or older",
-            found=f"version {newest}",
-        )
-    if moving is not None and moving.version != table.version:
-        raise TableMigrating(
-            expected=f"{table.full_name} at rest, or on its way to {table.version}",
-            found=f"on its way to version {moving.version}",
+            found=f"version {newest}: newer code has it",
         )
     fingerprint = stored.fingerprint if moving is None else moving.fingerprint
     if newest == table.version and fingerprint != table.fingerprint:
@@ -343,11 +374,19 @@ def check_table(stored: StoredTable, table: Table) -> int:
 
 
 def check_alter(stored: StoredTable, table: Table) -> None:
-    """Refuse a change that no migration of rows can make. Raises Invalid, NewerTable."""
-    if stored.moving is not None or stored.version >= table.version:
+    """Refuse a change that no migration of rows can make.
+
+    Raises: Invalid for another key; NewerTable; TableMigrating if too many moves were overtaken.
+    """
+    newest = stored.moving_to or stored.version
+    if newest >= table.version:
         raise NewerTable(
-            expected=f"{stored.name} at rest, below version {table.version}",
-            found=f"version {stored.moving_to or stored.version}",
+            expected=f"{stored.name} below version {table.version}", found=f"version {newest}"
+        )
+    if len(altered(stored, table).overtaken) > OVERTAKEN_MAX:
+        raise TableMigrating(
+            expected=f"at most {OVERTAKEN_MAX} moves of {stored.name} that others have overtaken",
+            found=f"one more: prepare it at version {newest} first",
         )
     was = [(name, stored.columns[name]) for name in stored.key_columns]
     shall_be = [(name, table.columns[name]) for name in table.key]
@@ -361,5 +400,5 @@ def tables_altered(prepared: int | None, found: int) -> TableMigrating:
     """Return the refusal of a writer whose tables somebody has altered since."""
     return TableMigrating(
         expected=f"tables as they were prepared, at change {prepared}",
-        found=f"change {found}: open the store again",
+        found=f"change {found}: look at them again",
     )

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from perdure.kernel import limits
 from perdure.kernel.caller import LOCAL, Caller
-from perdure.kernel.errors import Conflict, Contended, Invalid, NotFound
+from perdure.kernel.errors import Conflict, Contended, Invalid
 from perdure.kernel.floor import check_floor, floor_key
 from perdure.kernel.ids import (
     AgentRunId,
@@ -24,7 +24,7 @@ from perdure.kernel.ids import (
 from perdure.kernel.places import after, catalog_partition
 from perdure.kernel.session.facts import CancelAt, JournalBegun
 from perdure.kernel.session.frames import prepared
-from perdure.kernel.session.journal import SessionRequest, added
+from perdure.kernel.session.journal import SessionRequest, added, whole_session
 from perdure.kernel.session.records import (
     Approval,
     RunState,
@@ -195,10 +195,7 @@ class DescribeSession(SessionRequest):
     def decide(self, view: View, now: Instant) -> Decision[SessionInfo]:
         session = view.peek(session_key(self.ref))
         head = view.peek(session_head_key(self.ref.partition))
-        if session is None or head is None:
-            raise NotFound(
-                expected="a session that exists", found=f"no session {self.ref.session!r}"
-            )
+        session, head = whole_session(self.ref, session, head)
         if not head.approvals:
             return Decision(told(session, head))
         waiting = tuple(

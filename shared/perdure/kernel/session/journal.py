@@ -15,6 +15,7 @@ from perdure.kernel.errors import (
 )
 from perdure.kernel.floor import Floor, check_features, floor_key
 from perdure.kernel.ids import Instant, Partition, Seq, Token
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.session.features import FEATURES
 from perdure.kernel.session.frames import Entry, Frame, Prepared, features_of, framed, sealed
 from perdure.kernel.session.records import (
@@ -49,10 +50,24 @@ def existing(view: View, ref: SessionRef) -> tuple[Session, SessionHead]:
     view.require(keys=(session_head_key(ref.partition),), peeks=(session_key(ref),))
     session = view.peek(session_key(ref))
     head = view.get(session_head_key(ref.partition))
-    if session is None or head is None:
-        raise NotFound(expected="a session that exists", found=f"no session {ref.session!r}")
+    session, head = whole_session(ref, session, head)
     check_requires(head)
     return session, head
+
+
+def whole_session(
+    ref: SessionRef, session: Session | None, head: SessionHead | None
+) -> tuple[Session, SessionHead]:
+    """Return identity and head if there are both.
+
+    Raises: NotFound; SeenInPart if only one of the two is there.
+    """
+    if session is not None and head is not None:
+        return session, head
+    unknown = NotFound(expected="a session that exists", found=f"no session {ref.session!r}")
+    if session is None and head is None:
+        raise unknown
+    raise SeenInPart((session_key(ref), session_head_key(ref.partition)), unknown)
 
 
 def check_requires(head: SessionHead) -> None:

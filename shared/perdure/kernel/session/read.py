@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from perdure.kernel.errors import Contended, Corrupt, LineageChanged, NotFound
+from perdure.kernel.errors import Contended, Corrupt, LineageChanged
 from perdure.kernel.ids import Instant, Lineage, Seq
 from perdure.kernel.places import after, number
 from perdure.kernel.session.frames import Entry, entry_key
-from perdure.kernel.session.journal import SessionRequest
+from perdure.kernel.session.journal import SessionRequest, whole_session
 from perdure.kernel.session.records import (
     Session,
     SessionHead,
@@ -128,9 +128,7 @@ def page_of(session: Session, head: SessionHead, seq: Seq, entries: Sequence[Ent
 def found_session(view: View, ref: SessionRef) -> tuple[Session, SessionHead]:
     """Return identity and head of a session, to be read and nothing else. Raises NotFound."""
     session, head = view.peek(session_key(ref)), view.peek(session_head_key(ref.partition))
-    if session is None or head is None:
-        raise NotFound(expected="a session that exists", found=f"no session {ref.session!r}")
-    return session, head
+    return whole_session(ref, session, head)
 
 
 def check_lineage(session: Session, lineage: Lineage | None) -> None:

@@ -11,7 +11,13 @@ from perdure.kernel.documents.errors import LogTrimmed, StillBound, StoreDiverge
 from perdure.kernel.documents.log import LOG_PAGE_ENTRIES, LogPage, LogPlace
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import Logged, StoreHead
-from perdure.kernel.documents.replica import Applied, ApplyLogged, PromoteReplica, check_chain
+from perdure.kernel.documents.replica import (
+    Applied,
+    ApplyLogged,
+    PromoteReplica,
+    check_chain,
+    check_follows,
+)
 from perdure.kernel.errors import Unavailable
 from perdure.kernel.ids import Epoch, Lineage, Seq
 from perdure.runtime.documents.jobs.hinting import hint_jobs, jobs_in
@@ -131,14 +137,17 @@ async def catch_up(
     """Apply what the replica lacks until it has all that the source had at the last look.
 
     Raises: as :func:`apply_batch`; LogTrimmed if the source's log begins behind the replica's last
-    commit: import a new export; LineageChanged, StaleCursor for another source; Unavailable kinds.
+    commit: import a new export; LineageChanged, StaleCursor for another source, or one that went
+    another way; Unavailable kinds.
     """
     head = await whole_head(replica.means.authority, replica.ref)
-    seq = head.seq
+    check_follows(head, replica.ref)  # also if there is nothing to apply: no lag would be true
+    seq, digest = head.seq, head.digest
     while True:
-        page = await _page(source, LogPlace(seq, lineage=head.lineage))
+        page = await _page(source, LogPlace(seq, digest, head.lineage))
         if page.entries:
             seq = await apply_batch(replica, page.entries, epoch=page.head.epoch)
+            digest = page.entries[-1].digest
         behind = page.entries[-1].at if page.entries else replica.means.now()
         lacks = seq < page.head.seq
         lag = Lag(seq, page.head.seq, max(0, replica.means.now() - behind) if lacks else 0)

@@ -20,7 +20,6 @@ from perdure.kernel.documents.declare import Declared, DeclareTables
 from perdure.kernel.documents.errors import (
     IdsMoved,
     NameBound,
-    NewerTable,
     StoreClosed,
     StoreFailed,
     TableMigrating,
@@ -29,14 +28,12 @@ from perdure.kernel.documents.places import Address, DocumentStoreRef
 from perdure.kernel.documents.read import find_document, load_document
 from perdure.kernel.documents.records import Document, StoreHead
 from perdure.kernel.documents.reserve import ReserveIds, ids_taken
-from perdure.kernel.documents.rows import RowWrite
 from perdure.kernel.documents.step import StagedWrite
-from perdure.kernel.documents.tables import Table, tables_altered
+from perdure.kernel.documents.tables import Table
 from perdure.kernel.errors import (
     Contended,
     OutcomeUnknown,
     PerdureError,
-    SchemaMismatch,
     StaleWriter,
 )
 from perdure.kernel.ids import DocumentId, Holder, Instant, Seq, Token
@@ -45,6 +42,7 @@ from perdure.runtime.documents.allocator import Allocator
 from perdure.runtime.documents.follow.feed import Feed, caught_up
 from perdure.runtime.documents.reading import ReadsAndExecutes, read_at_once
 from perdure.runtime.documents.settling import OwnCommit, head_of, settled
+from perdure.runtime.documents.standing import OwnTables, written
 from perdure.runtime.documents.unbroken import Unbroken
 from perdure.runtime.session.ports import Pause
 
@@ -90,8 +88,8 @@ class OpenStore:
         self._ids = Allocator(head.next_id)
         self._grips: dict[str, OwnerGrip] = {}
         self._holder: Holder | None = None
-        self._schema: int | None = None
-        self._tables: dict[str, Table] = {}
+        self.tables = OwnTables()
+        """What this handle takes the store's tables for."""
         self._bound: set[str] = set()
         self._queue = asyncio.Lock()
         self._unbroken = Unbroken()
@@ -253,8 +251,12 @@ class OpenStore:
     async def _settled(self, staged: tuple[StagedWrite, ...], raised: list[Exception]) -> Committed:
         """Commit with what this handle knows by now, and look again where that was too little."""
         attempt = self.means.new_token()
+        schema, doubtful = self.tables.known(staged)
         for tries in range(COMMIT_TRIES):
-            request = self._as_known(staged, attempt, raised)
+            if doubtful:
+                schema = await self._stood(doubtful)
+            doubtful = []
+            request = self._as_known(staged, attempt, schema, raised)
             try:
                 return await settled(self.means.authority, request, self.means.pause)
             except IdsMoved:
@@ -262,17 +264,22 @@ class OpenStore:
                 if head is not None:
                     self._ids.follow(head.next_id + tries * IDS_LEFT)
             except TableMigrating:
-                if request.schema is None or not await self._tables_stand(request.schema):
+                if schema is None:
                     raise
+                doubtful = written(staged)
         raise Contended(
             expected=f"a commit to document store {self.ref.store!r} among those of others",
             found=f"others that were first {COMMIT_TRIES} times",
         )
 
     def _as_known(
-        self, staged: tuple[StagedWrite, ...], attempt: Token, raised: list[Exception]
+        self,
+        staged: tuple[StagedWrite, ...],
+        attempt: Token,
+        schema: int | None,
+        raised: list[Exception],
     ) -> OwnCommit:
-        """Return a commit with the ids that it takes, and what this handle's tables are."""
+        """Return a commit with the ids that it takes, and what its tables are known to be."""
         count = ids_taken(staged)
         next_id = self._ids.next_id
         return OwnCommit(
@@ -283,45 +290,32 @@ class OpenStore:
             next_id=next_id,
             set_aside=self._ids.set_aside(count) if count else None,
             grips=self.grips,
-            schema=self._schema if self._knows_tables(staged) else None,
+            schema=schema,
             raised=raised,
         )
 
-    def _knows_tables(self, staged: tuple[StagedWrite, ...]) -> bool:
-        return all(
-            self._tables.get(each.table.full_name) == each.table
-            for each in staged
-            if isinstance(each, RowWrite)
-        )
+    async def _stood(self, tables: Sequence[Table]) -> int:
+        """Return the change of tables at which these stand as they were declared.
 
-    async def _tables_stand(self, schema: int) -> bool:
-        """Say whether this handle's tables are what they were, though some table is not since."""
-        tables = tuple(self._tables.values())
-        look = DeclareTables(self.ref, tables, self.attempt(), self.grips)
-        try:
-            declared: Declared = await self.means.authority.execute(look)
-        except (NewerTable, TableMigrating, SchemaMismatch):
-            return False
-        if declared.behind:
-            return False
-        self._schema = declared.schema
-        return declared.schema != schema
+        Raises: NewerTable, TableMigrating, SchemaMismatch, UnknownTable.
+        """
+
+        def look(view: View) -> None:
+            self.tables.check(tables, view, self.ref)
+
+        head, _ = await read_at_once(self.means.authority, self.ref, look, self.means.pause)
+        self.tables.stand(tables, head)
+        return head.schema
 
     def attempt(self) -> Token:
         """Draw the name of one attempt to commit."""
         return self.means.new_token()
 
     async def declared(self, tables: Sequence[Table]) -> Declared:
-        """Make tables, in the line of commits, and hold those declared before to what they are.
-
-        Raises: as DeclareTables.
-        """
-        known = self._tables | {table.full_name: table for table in tables}
-        request = DeclareTables(self.ref, tuple(known.values()), self.attempt(), self.grips)
+        """Make tables, in the line of commits. Raises: as DeclareTables."""
+        request = DeclareTables(self.ref, tuple(tables), self.attempt(), self.grips)
         declared: Declared = await self.ordered(request.checked())
-        if not declared.behind:
-            self._tables = known
-            self._schema = declared.schema
+        self.tables.take(tables, declared)
         return declared
 
     async def ordered(self, request: Request[T]) -> T:
@@ -345,12 +339,11 @@ class OpenStore:
     async def read(self, look: Callable[[View], T]) -> T:
         """Return what ``look`` makes of the store as of one moment.
 
-        Raises what it raises; TableMigrating if tables of this handle are no more what they were.
+        Raises what it raises; if a table of this handle that it looks at is not, or not yet, what
+        the handle declared: NewerTable, TableMigrating, SchemaMismatch, UnknownTable.
         """
-        schema = self._schema
-        head, found = await self.look_with_head(look)
-        if schema not in (None, head.schema) and not await self._tables_stand(schema):
-            raise tables_altered(schema, head.schema)
+        head, (found, tables) = await self.look_with_head(self.tables.held(look, self.ref))
+        self.tables.stand(tables, head)
         return found
 
     async def look(self, look: Callable[[View], T]) -> T:

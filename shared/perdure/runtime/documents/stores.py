@@ -100,11 +100,19 @@ class DocumentStores:
         checked_id(store, what="a document store's id")
         return DocumentStoreRef(self.storage, DocumentStoreId(store))
 
-    async def create(self, store_id: str | None = None) -> DocumentStoreInfo:
+    def others(self, store: str) -> DocumentStoreRef:
+        """Name a document store that callers may write to. Raises InvalidId."""
+        if store.startswith(SYSTEM_PREFIX):
+            raise InvalidId(
+                expected=f"an id that does not begin with {SYSTEM_PREFIX!r}", found=shown(store)
+            )
+        return self.ref(store)
+
+    async def create(self, store_id: str | None = None, *, by: Caller = LOCAL) -> DocumentStoreInfo:
         """Begin a document store, or return it if it was begun before. Raises InvalidId, Conflict."""
         lineage = lineage_of(self.means.new_token())
-        ref = self._others(self.means.new_token() if store_id is None else store_id)
-        return await self._steady(CreateDocumentStore(ref, lineage, self.app).checked())
+        ref = self.others(self.means.new_token() if store_id is None else store_id)
+        return await self._steady(CreateDocumentStore(ref, lineage, self.app, by=by).checked())
 
     async def describe(self, store: str) -> DocumentStoreInfo:
         """Tell what is known of a document store. Raises NotFound."""
@@ -125,18 +133,19 @@ class DocumentStores:
         """Open a document store, to keep it in hand. Raises NotFound."""
         return await OpenStore.open(self.means, self.ref(store))
 
-    async def declare(self, store: str, table: Table) -> int:
+    async def declare(self, store: str, table: Table, *, by: Caller = LOCAL) -> int:
         """Make a table if it is not there, and return the store's number of changes of tables.
 
         Raises: Invalid kinds, NotFound, NewerTable, SchemaMismatch; TableMigrating for one that
         has rows of an older version.
         """
-        request = DeclareTables(self._others(store), (table.checked(),), self.means.new_token())
+        token = self.means.new_token()
+        request = DeclareTables(self.others(store), (table.checked(),), token, by=by)
         declared = await self._steady(request)
-        for behind, version in declared.behind:
+        for behind, stored in declared.behind:
             raise TableMigrating(
                 expected=f"{behind.full_name} at version {behind.version}",
-                found=f"rows of version {version}, which its owner must migrate",
+                found=f"rows of version {stored.version}, which its owner must migrate",
             )
         return declared.schema
 
@@ -162,7 +171,7 @@ class DocumentStores:
         """
         chosen = CommitId(self.drawn_commit_id() if commit_id is None else commit_id)
         wanted: tuple[WireWrite, ...] = parsed_writes(writes)
-        request = CommitOnce(self._others(store), wanted, chosen, self.means.new_token(), by)
+        request = CommitOnce(self.others(store), wanted, chosen, self.means.new_token(), by)
         try:
             checked = request.checked()
             return await executed_at_once(self.means.authority, checked, None, self.means.pause)
@@ -256,14 +265,6 @@ class DocumentStores:
             return found, None if more is None else spelled(head, question, order, more)
 
         return await self._read(ref, looked)
-
-    def _others(self, store: str) -> DocumentStoreRef:
-        """Name a document store that callers may write to. Raises InvalidId."""
-        if store.startswith(SYSTEM_PREFIX):
-            raise InvalidId(
-                expected=f"an id that does not begin with {SYSTEM_PREFIX!r}", found=shown(store)
-            )
-        return self.ref(store)
 
     async def log(
         self,

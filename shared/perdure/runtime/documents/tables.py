@@ -17,7 +17,7 @@ from perdure.kernel.documents.migrate import (
     migrated,
     rows_left,
 )
-from perdure.kernel.documents.tables import StoredTable, Table
+from perdure.kernel.documents.tables import StoredTable, Table, altered, shapes_of
 from perdure.runtime.documents.store import OpenStore
 
 AS_IT_WAS: Final[Migrate] = lambda row, _: row  # noqa: E731  # a value among others
@@ -32,9 +32,10 @@ async def prepared(
     """Make what is missing of an owner's tables, and bring rows of older versions to the present.
 
     ``migrations`` are by a table's name without its owner. A table whose columns stay needs none.
-    What stops in between is gone on with by whoever prepares the table next.
-    Raises: TableMigrating for a table that has no migration, or is on its way to another version;
-    MigrationFailed, and the table stays on its way; NewerTable, SchemaMismatch, OwnerHeld,
+    What stops in between is gone on with by whoever prepares the table next. A move to an older
+    version that has not ended is overtaken: a migration is given rows of that version as well.
+    Raises: TableMigrating for a table that has no migration; MigrationFailed, and the table stays
+    on its way; NewerTable, also if a newer version overtakes this one; SchemaMismatch, OwnerHeld,
     StaleWriter.
     """
     declared = await store.declared(tables)
@@ -48,16 +49,24 @@ async def _moved(
 ) -> None:
     """Bring a table to its version, from wherever it is."""
     if migrate is None:
-        if dict(table.columns) != stored.columns:
+        older = [each for each in _written_as(stored, table) if each.columns != table.columns]
+        if older:
             raise TableMigrating(
                 expected=f"a migration of {table.full_name} to version {table.version}",
-                found=f"none, and rows of version {stored.version}",
+                found=f"none, and rows of version {older[0].version}",
             )
         migrate = AS_IT_WAS
     grips = store.grips
     moved: Moved = await store.ordered(AlterTable(store.ref, table, store.attempt(), grips))
+    store.tables.expect(table)
     while moved.stored.moving is not None:
         moved = await _chunk_moved(store, table, moved.stored, migrate)
+
+
+def _written_as(stored: StoredTable, table: Table) -> list[Table]:
+    """Return what rows may have been written as that ``table`` is to be brought from."""
+    begun = stored if stored.moving_to == table.version else altered(stored, table)
+    return [each for version, each in shapes_of(begun).items() if version != table.version]
 
 
 async def _chunk_moved(

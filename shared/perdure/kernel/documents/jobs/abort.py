@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.documents.jobs.describe import ENDED, JobInfo, info
 from perdure.kernel.documents.jobs.records import check_text
 from perdure.kernel.documents.jobs.step import JobRequest, JobStep, unknown_job
@@ -26,6 +27,8 @@ class AbortJob(JobRequest):
     """
 
     reason: str = "aborted"
+    by: Caller = LOCAL
+    """Whose quota it is paid from."""
 
     def checked(self) -> AbortJob:
         """Return self if the reason can be kept. Raises TooLarge."""
@@ -56,13 +59,16 @@ class AbortJob(JobRequest):
         return step.decision("marked")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetryJob(JobRequest):
     """Let a blocked job go on: where it was, with no failure of its finish counted.
 
     Code that does not fit it will block it again. Raises: NotFound, UnknownJob; Conflict for a job
     that is not blocked, or has ended.
     """
+
+    by: Caller = LOCAL
+    """Whose quota it is paid from."""
 
     def reads(self) -> Reads:
         end = lives_before(self.stream, self.job.end)

@@ -170,7 +170,8 @@ def finishing(record: JobRecord, outcome: Outcome, now: Instant) -> JobRecord:
 
 
 def _aborted(record: JobRecord) -> Outcome:
-    return record.outcome or Failed(Aborted(record.abort or RESTART))
+    reason = RESTART if record.abort is None else record.abort
+    return record.outcome or Failed(Aborted(reason))
 
 
 def _state(view: View, store: Partition, record: JobRecord) -> JobState | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.documents.create import CreateDocumentStore
 from perdure.kernel.documents.errors import InvalidCursor, UnknownJob
 from perdure.kernel.documents.jobs.abort import Marked
@@ -159,13 +160,15 @@ class JobBoard:
         following = [each for each in owners if each > place.owner]
         return page.jobs, JobsFrom(following[0]) if following else None
 
-    async def abort(self, store: str, name: str, job: str, *, reason: str) -> Marked:
+    async def abort(
+        self, store: str, name: str, job: str, *, reason: str, by: Caller = LOCAL
+    ) -> Marked:
         """Mark a job as one that shall end. Raises NotFound, UnknownJob, TooLarge."""
-        return await self.jobs_in(store).abort(store, name, job, reason=reason)
+        return await self.jobs_in(store).abort(store, name, job, reason=reason, by=by)
 
-    async def retry(self, store: str, name: str, job: str) -> JobInfo:
+    async def retry(self, store: str, name: str, job: str, *, by: Caller = LOCAL) -> JobInfo:
         """Let a blocked job go on. Raises NotFound, UnknownJob; Conflict if it is not blocked."""
-        return await self.jobs_in(store).retry(store, name, job)
+        return await self.jobs_in(store).retry(store, name, job, by=by)
 
     async def _made(self) -> None:
         lineage = lineage_of(self.means.new_token())

@@ -14,7 +14,7 @@ from perdure.kernel.canonical import canonical, digest
 from perdure.kernel.documents.jobs.value import Resume, check_value
 from perdure.kernel.documents.tables import checked_name
 from perdure.kernel.errors import Invalid, InvalidValue, fault
-from perdure.kernel.shown import path_shown, shown
+from perdure.kernel.shown import path_shown, shown, text_of
 
 if TYPE_CHECKING:
     from perdure.kernel.documents.step import StagedWrite
@@ -60,11 +60,14 @@ class Shape:
         """Return the JSON of a value, checked. Raises InvalidValue kinds."""
         try:
             checked = self._adapter.validate_python(value)
-            return self._adapter.dump_python(checked, mode="json")
+            # Under the names, and of the fields, that it is read again by.
+            return self._adapter.dump_python(checked, mode="json", by_alias=True, round_trip=True)
         except ValidationError as error:
             raise self._fault(error) from error
-        except PydanticSerializationError as error:
-            raise InvalidValue(expected=f"{self._what} of JSON", found=str(error)) from error
+        except (PydanticSerializationError, ValueError, RecursionError) as error:
+            raise InvalidValue(
+                expected=f"{self._what} of JSON, not too deep", found=text_of(error)
+            ) from error
 
     def _fault(self, error: ValidationError) -> InvalidValue:
         first = error.errors(include_url=False, include_context=False)[0]
@@ -74,9 +77,18 @@ class Shape:
     def read(self, told: Any) -> Any:
         """Return the value that some JSON spells. Raises InvalidValue kinds."""
         try:
-            return self._adapter.validate_json(canonical(told))
+            return self._parsed(told)
         except ValidationError as error:
             raise self._fault(error) from error
+
+    def _parsed(self, told: Any) -> Any:
+        try:
+            return self._adapter.validate_json(canonical(told))
+        except ValidationError as error:
+            if error.errors(include_url=False)[0]["type"] != "json_invalid":
+                raise
+        # Half of a pair, or a depth, that pydantic's reader of JSON does not take.
+        return self._adapter.validate_python(told)
 
 
 class JobOptions(TypedDict, total=False):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.documents.content import base
 from perdure.kernel.documents.jobs.abort import AbortJob, Marked, RetryJob
 from perdure.kernel.documents.jobs.describe import (
@@ -116,7 +117,14 @@ class Jobs:
         ).checked()
 
     async def abort(
-        self, store: str, name: str, job: str, *, reason: str = "aborted", joins: bool = False
+        self,
+        store: str,
+        name: str,
+        job: str,
+        *,
+        reason: str = "aborted",
+        joins: bool = False,
+        by: Caller = LOCAL,
     ) -> Marked:
         """Ask for the end of a job: "marked", or "terminal" if it has ended already.
 
@@ -124,15 +132,15 @@ class Jobs:
         Raises: NotFound, UnknownJob, TooLarge.
         """
         ref, address = self.ref(store), self.address(name, job)
-        request = AbortJob(ref, address, self.crew.means.new_token(), reason=reason)
+        request = AbortJob(ref, address, self.crew.means.new_token(), reason=reason, by=by)
         marked = await self._steady(request.checked())
         await self.crew.abort(ref, address, reason, joins=joins)
         return marked
 
-    async def retry(self, store: str, name: str, job: str) -> JobInfo:
+    async def retry(self, store: str, name: str, job: str, *, by: Caller = LOCAL) -> JobInfo:
         """Let a blocked job go on. Raises NotFound, UnknownJob; Conflict if it is not blocked."""
         token = self.crew.means.new_token()
-        return await self._steady(RetryJob(self.ref(store), self.address(name, job), token))
+        return await self._steady(RetryJob(self.ref(store), self.address(name, job), token, by=by))
 
     async def hint(self, store: str) -> int:
         """Let every job of the application's owners be found again, and say how many were not.

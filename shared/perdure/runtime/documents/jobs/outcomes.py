@@ -22,6 +22,8 @@ from perdure.kernel.shown import text_of
 CANCELLED: Final = WireError("cancelled", "The function was cancelled from inside.")
 """Error of a function that was cancelled, and not by who runs it."""
 
+CODE_CHARACTERS_MAX: Final = 64
+
 DETAILS_BYTES_MAX = 4_096
 """Canonical bytes of an error's details; larger ones are left out."""
 
@@ -32,18 +34,40 @@ def threw(error: BaseException) -> Failed:
 
 
 def wire_of(error: BaseException) -> WireError:
-    """Spell an error: its code, or that of its class; its text; its ``details`` if they are JSON."""
-    message = text_of(error)[:TEXT_CHARACTERS_MAX]
+    """Spell an error: its code, or that of its class; its text; its ``details`` if they are JSON.
+
+    Whatever it is: one whose own code fails while it is spelled is told of by its class.
+    """
     if isinstance(error, JobThrew) and isinstance(error.error, WireError):
         return error.error
-    if isinstance(error, PerdureError):
-        cut = TEXT_CHARACTERS_MAX // 2
-        details: Any = {"expected": error.expected[:cut], "found": error.found[:cut]}
-        return WireError(error.code, message, _printable(details))
-    code = getattr(error, "code", None)
+    try:
+        return _wire_of(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001  # it has failed once already; its class must do
+        return WireError(code_of(type(error))[:CODE_CHARACTERS_MAX], type(error).__name__)
+
+
+def _wire_of(error: BaseException) -> WireError:
+    message = text_of(error)[:TEXT_CHARACTERS_MAX]
+    code = _attribute(error, "code")
     if not isinstance(code, str):
         code = code_of(type(error))
-    return WireError(code[:64], message, _details(getattr(error, "details", None)))
+    details = _details(_attribute(error, "details"))
+    if isinstance(error, PerdureError):
+        halves = {name: _attribute(error, name) for name in ("expected", "found")}
+        if all(isinstance(half, str) for half in halves.values()):
+            cut = TEXT_CHARACTERS_MAX // 2
+            details = _printable({name: half[:cut] for name, half in halves.items()})
+    return WireError(code[:CODE_CHARACTERS_MAX], message, details)
+
+
+def _attribute(error: BaseException, name: str) -> Any:
+    """Return what an error says beside its text, None if it says nothing or fails to."""
+    try:
+        return getattr(error, name, None)
+    except Exception:  # noqa: BLE001  # whoever raised it is not to be trusted
+        return None
 
 
 def error_of(wire: WireError) -> PerdureError:
@@ -80,7 +104,7 @@ def _details(given: Any) -> Any:
         spelled = canonical(given)
         # As a store gives them back: who asks again for the same outcome must be known by it.
         return strict(spelled) if len(spelled) <= DETAILS_BYTES_MAX else None
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # noqa: BLE001  # no JSON, or something of theirs that fails when looked at
         return None
 
 

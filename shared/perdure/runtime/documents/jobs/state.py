@@ -9,6 +9,8 @@ from perdure.kernel.documents.content import base, delta
 from perdure.kernel.documents.jobs.diff import Ops, ops_between
 from perdure.kernel.documents.jobs.take import JobState
 from perdure.kernel.documents.jobs.work import StateChange
+from perdure.kernel.errors import InvalidValue
+from perdure.kernel.shown import text_of
 from perdure.runtime.documents.jobs.declaration import CheckpointWhen, Shape
 
 
@@ -46,7 +48,7 @@ class KeptState:
 
     def hold(self, value: Any) -> None:
         """Let a value be visible without the store. Raises InvalidValue kinds, TooLarge."""
-        ops = ops_between(self.value, value)
+        ops = self._ops_to(value)
         if ops:
             is_base = self._asks_base(value, ops)
             self._content(value, self._held + ops, is_base=is_base)  # it must be storable later
@@ -54,7 +56,7 @@ class KeptState:
 
     def change_to(self, value: Any) -> StateChange | None:
         """Return what the store must be told for a value to be visible; None if it has it."""
-        ops = ops_between(self.value, value)
+        ops = self._ops_to(value)
         if not ops:
             return self.held
         return self._content(value, self._held + ops, is_base=self._asks_base(value, ops))
@@ -72,6 +74,14 @@ class KeptState:
         self._revision = change.revision + 1
         self._deltas = 0 if change.content.kind == "base" else self._deltas + 1
         self._held, self._is_base = [], False
+
+    def _ops_to(self, value: Any) -> Ops:
+        try:
+            return ops_between(self.value, value)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidValue(
+                expected="a state of JSON, not too deep", found=text_of(error)
+            ) from error
 
     def _asks_base(self, value: Any, ops: Ops) -> bool:
         asked = self._checkpoint_when(copy.deepcopy(value), copy.deepcopy(ops), self._deltas)
