@@ -13,7 +13,8 @@ from perdure.api import faces
 from perdure.api.sandbox import Sandbox
 from perdure.api.system_jobs import register
 from perdure.authority.memory import MemoryStore
-from perdure.kernel.ids import StorageId
+from perdure.kernel.documents.jobs.take import TakeJob
+from perdure.kernel.ids import Holder, StorageId, Token
 from perdure.runtime.app import App
 from perdure.runtime.documents.jobs.board import JobBoard
 from perdure.runtime.documents.jobs.hand import JobCrew
@@ -21,6 +22,9 @@ from perdure.runtime.documents.jobs.jobs import Jobs
 from perdure.runtime.documents.stores import DocumentStores
 
 STORAGE = StorageId("memory")
+BOATS = "/v1/stores/boats/jobs"
+SYSTEM = "/v1/stores/perdure.system/jobs"
+ROW = {"name": "row", "args": {"strokes": 2}, "job_id": "j-1"}
 
 
 @dataclass
@@ -84,3 +88,12 @@ def boats_on():
     sandbox = Sandbox(opening, faces.JOBS)
     sandbox._loop().run(DocumentStores(reach, STORAGE, "chores").create("boats"))
     return Boats(store, ports, Caller(sandbox, authorizer=bearer("player")))
+
+
+def blocked(boats):
+    """Let the job be blocked, as a deployment of other code does it."""
+    boats.ann("POST", BOATS, ROW)
+    due = boats.ports.jobs.due("boats", "row", "j-1")
+    other = {"version": 2, "fingerprint": "other", "resume": "rerun", "lease_ms": 1_000}
+    taken = TakeJob(due.ref, due.job, Token("other"), holder=Holder("other"), **other)
+    boats.ann.sandbox._loop().run(boats.ports.jobs.means.authority.execute(taken.checked()))

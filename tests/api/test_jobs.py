@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from tests.api.job_rig import boats_on
+from tests.api.job_rig import BOATS, ROW, SYSTEM, blocked, boats_on
 
 from perdure.api.decoding import cursor
 from perdure.kernel import limits
-from perdure.kernel.documents.jobs.take import TakeJob
 from perdure.kernel.errors import OutcomeUnknown
-from perdure.kernel.ids import Holder, Token
 
 pytestmark = pytest.mark.stores
 
-BOATS = "/v1/stores/boats/jobs"
-SYSTEM = "/v1/stores/perdure.system/jobs"
 LONG = "chores\n" + "9" * 5_000
-ROW = {"name": "row", "args": {"strokes": 2}, "job_id": "j-1"}
 
 
 @pytest.fixture
@@ -24,18 +19,6 @@ def boats():
     found = boats_on()
     yield found
     found.ann.sandbox.close()
-
-
-@pytest.fixture
-def quota(boats, monkeypatch):
-    """Gives players so many units, in a window that no test outlives."""
-
-    def given(units):
-        monkeypatch.setenv("PERDURE_QUOTA_PLAYER", str(units))
-        monkeypatch.setenv("PERDURE_QUOTA_WINDOW_MS", str(10**12))
-        boats.ann.sandbox._access = None  # as a process that starts now
-
-    return given
 
 
 # ------------------------------------------------------------------ starting
@@ -240,9 +223,9 @@ def test_what_cannot_be_looked_at_is_refused(boats, path, query, status, code):
 def test_aborted_job_is_marked_and_one_that_ended_is_terminal(boats):
     boats.ann("POST", BOATS, ROW)
     marked = boats.ann("POST", f"{BOATS}/row/j-1/abort", {"reason": "storm"})
-    again = boats.ann("POST", f"{BOATS}/row/j-1/abort", {})
+    again = boats.ann("POST", f"{BOATS}/row/j-1/abort", {"owner": "chores"})
     boats.run()
-    terminal = boats.ann("POST", f"{BOATS}/row/j-1/abort", {})
+    terminal = boats.ann("POST", f"{BOATS}/row/j-1/abort", {"owner": "chores"})
 
     assert (marked.status, marked.body["state"]) == (202, "marked")
     assert (again.body["state"], terminal.body["state"]) == ("marked", "terminal")
@@ -269,15 +252,6 @@ def test_what_cannot_be_aborted_is_refused_and_writes_nothing(boats, path, body,
 
     assert (refused.status, refused.body["code"]) == (status, code)
     assert boats.snapshot() == before
-
-
-def blocked(boats):
-    """Let the job be blocked, as a deployment of other code does it."""
-    boats.ann("POST", BOATS, ROW)
-    due = boats.ports.jobs.due("boats", "row", "j-1")
-    other = {"version": 2, "fingerprint": "other", "resume": "rerun", "lease_ms": 1_000}
-    taken = TakeJob(due.ref, due.job, Token("other"), holder=Holder("other"), **other)
-    boats.ann.sandbox._loop().run(boats.ports.jobs.means.authority.execute(taken.checked()))
 
 
 def test_blocked_job_goes_on_once_somebody_says_so(boats):
@@ -317,40 +291,6 @@ def test_what_is_not_blocked_is_not_retried(boats, path, status, code):
 
     assert (refused.status, refused.body["code"]) == (status, code)
     assert boats.snapshot() == before
-
-
-# ------------------------------------------------------------------ paying
-
-
-def test_aborting_is_paid_for_once_and_only_if_it_changes_something(boats, quota):
-    quota(2)
-    for name in ("j-1", "j-2", "j-3"):
-        boats.ann("POST", BOATS, {**ROW, "job_id": name})
-
-    def aborted(name):
-        return boats.ann("POST", f"{BOATS}/row/{name}/abort", {})
-
-    statuses = [aborted("j-1").status for _ in range(5)]
-    unknown = aborted("none")
-    statuses.append(aborted("j-2").status)
-    before = boats.snapshot()
-    refused = aborted("j-3")
-
-    assert statuses == [202] * 6
-    assert unknown.status == 404
-    assert (refused.status, refused.body["code"]) == (429, "quota_exceeded")
-    assert boats.snapshot() == before
-
-
-def test_retrying_costs_as_much_as_starting(boats, quota):
-    blocked(boats)
-    quota(9)
-    dear = boats.ann("POST", f"{BOATS}/row/j-1/retry")
-    quota(10)
-    paid = boats.ann("POST", f"{BOATS}/row/j-1/retry")
-
-    assert (dear.status, dear.body["code"]) == (413, "too_large")
-    assert paid.status == 202
 
 
 # ------------------------------------------------------------------ Perdure's own

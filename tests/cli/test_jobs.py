@@ -81,6 +81,21 @@ def test_aborted_job_ends_with_the_reason(chores):
     assert shown.json["outcome"]["error"] == {"kind": "aborted", "reason": "storm"}
 
 
+def test_job_whose_code_is_gone_is_shown_and_dropped_by_its_owner(chores, perdure, root):
+    chores("start", "boats", "row", "--args", '{"strokes": 1}', "--job-id", "a")
+
+    def other(*arguments):  # another application, which declares no jobs
+        return perdure("jobs", *arguments, "--root", root)
+
+    unknown = other("abort", "boats", "row", "a")
+    shown = other("show", "boats", "row", "a", "--owner", "chores", "--json")
+    dropped = other("abort", "boats", "row", "a", "--owner", "chores", "--json")
+
+    assert (unknown.exit_code, unknown.err.split()[1]) == (1, "unknown_job:")
+    assert (shown.json["phase"], dropped.json["state"]) == ("pending", "marked")
+    assert chores("run").out.strip() == "no job is due"
+
+
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "said"),
     [

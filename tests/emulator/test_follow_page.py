@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.emulator.deployment import deployed
+from tests.support.children import child
 
 from perdure.kernel.documents.ops import patched
 
@@ -99,7 +100,7 @@ def test_a_page_follows_an_address_through_two_lives(module):
         url = str(running.http.base_url.join("/v1/stores/notes/follow").copy_merge_params(NOTE))
         token = running.http.headers["authorization"].removeprefix("Bearer ")
         command = ["node", script(module, FOLLOWS), url, token, '"c"']
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as page:
+        with child(command, stdout=subprocess.PIPE, text=True) as page:
             told = [page.stdout.readline()]
             commit(write="document.change", id=2, value="b")
             told.append(page.stdout.readline())

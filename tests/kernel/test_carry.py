@@ -8,7 +8,20 @@ import pytest
 from tests.support.worldly import WORLD, World
 
 from perdure.kernel.carry import Carrier, Raw, ReadRaw, RecordsDigest
-from perdure.kernel.ids import Holder, Seq, Sequence, StorageId, Tick, WorldId
+from perdure.kernel.documents.places import DocumentStoreRef
+from perdure.kernel.documents.records import HeldOwner, StoreHead
+from perdure.kernel.ids import (
+    DocumentStoreId,
+    Epoch,
+    Holder,
+    Instant,
+    Lineage,
+    Seq,
+    Sequence,
+    StorageId,
+    Tick,
+    WorldId,
+)
 from perdure.kernel.landing import LandingHead
 from perdure.kernel.migration import (
     Reserve,
@@ -124,3 +137,26 @@ def test_digest_tells_order_and_boundaries_apart():
 
     assert folded([one]) == folded([replace(one, partition=ELSEWHERE.partition)])
     assert folded([one]) not in {folded(other) for other in others}
+
+
+@pytest.mark.stores
+def test_head_of_a_document_store_arrives_so_that_nobody_sees_it_and_with_all_that_it_says():
+    ref = DocumentStoreRef(HERE, DocumentStoreId("notes"))
+    held = HeldOwner(owner="notes", epoch=Epoch(3), holder=Holder("one"), until=Instant(5))
+    head = StoreHead(
+        partition=ref.partition,
+        lineage=Lineage("l"),
+        seq=Seq(7),
+        digest="d",
+        epoch=Epoch(3),
+        held=(held,),
+        status="moving",
+    )
+
+    arrived = CARRIER.carried(raw(head))
+
+    there = DocumentStoreRef(THERE, ref.store)
+    assert StoreHead.read(there.partition, "head", arrived.spelled) == replace(
+        head, partition=there.partition, status="staged"
+    )
+    assert arrived.partition == there.partition

@@ -253,9 +253,10 @@ def test_import_writes_once_and_only_what_lacks(world):
     unchanged(world, imported(replace(records[0], spelled=b"[]")), Conflict)
 
 
-def test_mover_who_slept_imports_nothing_into_living_worlds(world):
+@pytest.mark.parametrize("stage", ["verified", "activated", "complete"])
+def test_mover_who_slept_imports_nothing_into_what_lives_or_soon_will(world, stage):
     reserve(world, "destination", storage=THERE)
-    world.paper.ask(Advance(THERE, "m", "activated"))
+    world.paper.ask(Advance(THERE, "m", stage))
 
     late = Raw(partition=ELSEWHERE.partition, sort="due/1", spelled=b"[]")
 

@@ -1,4 +1,4 @@
-"""A storage with a past, to be moved: worlds of every kind, landed rows, settled commands."""
+"""A storage with a past, to be moved: worlds of every kind, landed rows, settled commands, notes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import perdure
 from perdure.api.settings import Settings
 
 SHIPS = 700
+NOTES = 5
 
 TRIES = 4
 
@@ -25,7 +26,10 @@ def opened(root: Path):
 
 
 async def filled(root: Path) -> None:
-    """Make a storage: a world with ticks and cargo, one with a schedule, one that is empty."""
+    """Make a storage: a world with ticks and cargo, one with a schedule, one that is empty.
+
+    Beside them is a document store with notes.
+    """
     async with opened(root) as storage:
         harbour = await storage.create_world("harbour", world_id="harbour")
         ships = [perdure.Spawn(Position(x=n / 3, y=n / 7)) for n in range(SHIPS)]
@@ -37,7 +41,17 @@ async def filled(root: Path) -> None:
         await yard.submit([perdure.Spawn(Position(x=1.0, y=2.0))], batch_id="one")
         await yard.run(to_tick=0)
         await storage.create_world("fresh", world_id="fresh")
+        await storage.document_stores.create("notes")
+        for number in range(NOTES):
+            await storage.document_stores.commit("notes", [note(number)], commit_id=f"{number}")
         await storage.land()
+
+
+def note(number: int) -> dict[str, Any]:
+    """Return the write that makes a note; some are large."""
+    address = {"owner": "notes", "namespace": "desk", "kind": "note", "key": f"{number}"}
+    create = {"write": "document.create", **address, "history": "rewindable"}
+    return {**create, "value": "x" * (number * 20_000)}
 
 
 async def rows(storage: Any, world: str, *components: str, **options: Any):

@@ -47,6 +47,8 @@ def test_a_move_whose_process_is_killed_is_gone_on_with_and_told_of_once(tmp_pat
     told("world", "create", "harbour", "--world-id", "h", "--root", root)
     told("tick", "h", "--ticks", "3", "--root", root)
     told("land", "--root", root)
+    told("stores", "create", "notes", "--root", root)
+    told("stores", "put", "notes", "notes/desk/note", json.dumps("hello"), "--root", root)
     args = json.dumps({"to": str(there), "migration_id": "m"})
     told("jobs", "start", *JOB[:2], "--args", args, "--job-id", "m", "--root", root)
 
@@ -69,3 +71,7 @@ def test_a_move_whose_process_is_killed_is_gone_on_with_and_told_of_once(tmp_pat
     assert ended["epoch"] == left["epoch"] + 1
     worlds = told("worlds", "--root", there)["worlds"]
     assert [(each["world_id"], each["status"]) for each in worlds] == [("h", "active")]
+    here, arrived = (told("stores", "show", "notes", "--root", each) for each in (root, there))
+    assert ended["outcome"]["result"]["stores"] == 1
+    assert (here["status"], arrived["status"]) == ("moved", "open")
+    assert (arrived["lineage"], arrived["seq"]) == (here["lineage"], 1)

@@ -124,20 +124,6 @@ async def with_stores(root):
 
 
 @pytest.mark.stores
-def test_source_with_document_stores_is_refused_by_their_names_and_stays_as_it_was(
-    source, tmp_path
-):
-    asyncio.run(with_stores(source))
-    before = tree(source)
-
-    with pytest.raises(NotQuiescent, match="document store 'notes', 'papers'"):
-        move(source, tmp_path / "destination")
-
-    assert tree(source) == before
-    assert not (tmp_path / "destination").exists()
-
-
-@pytest.mark.stores
 def test_no_document_store_begins_in_a_source_that_is_being_moved(source, tmp_path):
     def tell(stage, done, total):
         if (stage, done) == ("stilled", 0):

@@ -7,14 +7,16 @@ import asyncio
 import boto3
 import pytest
 from tests.emulator.harbour import Position, app
-from tests.migrate.storages import SHIPS, killed, rows
+from tests.migrate.storages import NOTES, SHIPS, killed, note, rows
 from tests.support.ministack import fresh_account
 
 import perdure
 from perdure.api.settings import local, settings
+from perdure.api.wiring_exports import exported
 from perdure.api.wiring_lake_migrate import migrated
 from perdure.api.wiring_objects import bucket_and_prefix
 from perdure.authority.dynamodb_wire import table_definition
+from perdure.kernel.documents.errors import StoreMoved
 from perdure.kernel.errors import Conflict, NotFound, StoreUnavailable
 
 pytestmark = [pytest.mark.lifecycle, pytest.mark.cloud]
@@ -65,6 +67,37 @@ def test_storage_moves_into_the_cloud_and_goes_on_there(source, cloud):
     assert (before, after) == (SHIPS, SHIPS + 1)
     assert info.epoch > receipt["worlds"]["harbour"]["epoch"]
     assert asyncio.run(migrated(local(source), cloud, "move")) == receipt
+
+
+def bytes_at(chosen, path):
+    """Return the export of the document store of a storage."""
+    asyncio.run(exported(chosen, "notes", str(path), lambda progress: None))
+    return path.read_bytes()
+
+
+@pytest.mark.stores
+@pytest.mark.slow
+def test_document_stores_move_into_the_cloud_and_back(source, cloud, tmp_path):
+    before = bytes_at(local(source), tmp_path / "before.jsonl")
+
+    asyncio.run(migrated(local(source), cloud, "there"))
+    there = bytes_at(cloud, tmp_path / "there.jsonl")
+    asyncio.run(migrated(cloud, local(tmp_path / "home"), "back"))
+    back = bytes_at(local(tmp_path / "home"), tmp_path / "back.jsonl")
+
+    async def again():
+        async with perdure.open((tmp_path / "home").as_uri(), app=app) as storage:
+            return await storage.document_stores.commit("notes", [note(NOTES - 1)], commit_id="4")
+
+    assert (there, back) == (before, before)
+    assert asyncio.run(again()).replayed
+    with pytest.raises(StoreMoved):
+        asyncio.run(begun_note(cloud))
+
+
+async def begun_note(cloud):
+    async with perdure.open(cloud.uri, app=app, table="authority") as storage:
+        await storage.document_stores.commit("notes", [note(NOTES)])
 
 
 async def begun(cloud, name, *, ships=SHIPS, table=None):
@@ -126,7 +159,9 @@ def test_reading_remote_data_that_are_not_there_makes_nothing(cloud, tmp_path, m
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", ["copying objects", "copying rows", "activating worlds"])
+@pytest.mark.parametrize(
+    "stage", ["copying objects", "copying rows", "activating worlds", "activating stores"]
+)
 def test_killed_on_the_way_into_the_cloud_the_same_call_goes_on(source, cloud, stage):
     assert killed(local(source), cloud, "move", stage, 1) == -9
 

@@ -11,8 +11,30 @@ from tests.proof.agreeing import LEASE_MS, STORAGE, Agreeing, few, holders, lots
 from perdure.kernel.carry import Carrier, ImportRaw, Raw, ReadRaw
 from perdure.kernel.claim import NameAuthority
 from perdure.kernel.create import CreateWorld
+from perdure.kernel.documents.create import CreateDocumentStore
+from perdure.kernel.documents.moving import (
+    ActivateStore,
+    FindStoreHead,
+    FreeStore,
+    PartStore,
+    StillStore,
+)
+from perdure.kernel.documents.places import DocumentStoreRef
+from perdure.kernel.documents.records import document_store_key
 from perdure.kernel.floor import EnterCatalog
-from perdure.kernel.ids import Epoch, Holder, RunId, Seq, StorageId, TableId, Tick, Token, WorldId
+from perdure.kernel.ids import (
+    DocumentStoreId,
+    Epoch,
+    Holder,
+    Lineage,
+    RunId,
+    Seq,
+    StorageId,
+    TableId,
+    Tick,
+    Token,
+    WorldId,
+)
 from perdure.kernel.landing import (
     FinishIntent,
     IntentPart,
@@ -43,6 +65,7 @@ from perdure.kernel.upkeep import consumer_key
 OLD, NEW = StorageId("old"), StorageId("new")
 """Storages of their own: one that is on the move takes no new world."""
 
+PAPERS = DocumentStoreId("papers")
 ENDPOINTS = {"source": "old", "destination": "new"}
 
 
@@ -116,7 +139,7 @@ class Keeping(Agreeing):
     def name_the_authority(self, name: int) -> None:
         self.ask(NameAuthority(STORAGE, Token(f"authority-{name}")))
 
-    @rule(steps=st.integers(1, 14), skipped=st.integers(0, 30), migration=few, gives_up=few)
+    @rule(steps=st.integers(1, 20), skipped=st.integers(0, 30), migration=few, gives_up=few)
     def migrate(self, steps: int, skipped: int, migration: int, gives_up: int) -> None:
         """Move a storage so far, perhaps without one of the steps, and perhaps give up then."""
         name = "other" if migration == 3 else "m"
@@ -128,32 +151,41 @@ class Keeping(Agreeing):
                 Release(NEW, name, {"source": "elsewhere"} if skipped % 2 else ENDPOINTS),
                 Release(OLD, name, ENDPOINTS),
                 FreeWorld(WorldRef(OLD, WorldId("moved")), name),
+                FreeStore(DocumentStoreRef(OLD, PAPERS)),
             ):
                 self.ask(request)
 
     def step(self, number: int, name: str) -> None:
         """Do one step of a migration."""
         old, new = WorldRef(OLD, WorldId("moved")), WorldRef(NEW, WorldId("moved"))
-        record = self.record(old)
+        papers, new_papers = DocumentStoreRef(OLD, PAPERS), DocumentStoreRef(NEW, PAPERS)
+        record, store = self.record(old), self.three.held(document_store_key(papers))
         steps: list[Any] = [
             CreateWorld(old, "moved", RunId("run"), every_ms=60_000),
+            CreateDocumentStore(papers, Lineage("papers")),
             CheckUnclaimed(NEW, name),
             Reserve(OLD, name, "source", ENDPOINTS),
             Reserve(NEW, name, "destination", ENDPOINTS),
             EnterCatalog(NEW),
             None if record is None else StillWorld(old, name),
+            StillStore(papers, name),
             Advance(NEW, name, "stilled", plan={"worlds": 1}, plan_digest="d"),
             ReadRaw(old.partition),
+            ReadRaw(papers.partition),
             Advance(NEW, name, "verified"),
             None if record is None else ActivateWorld(new, record),
+            None if store is None else ActivateStore(new_papers, store),
+            FindStoreHead(new_papers),
             Advance(NEW, name, "activated"),
             PartWorld(old, name, "new"),
+            PartStore(papers),
             Advance(OLD, name, "activated", receipt={"worlds": 1}),
             FindMigration(NEW, name),
         ]
         found = None if steps[number] is None else self.ask(steps[number])
         if isinstance(steps[number], ReadRaw) and found is not None:
-            self.ask(ImportRaw(NEW, name, new.partition, carried(found)))
+            partition = Carrier(OLD, NEW).partition(steps[number].partition)
+            self.ask(ImportRaw(NEW, name, partition, carried(found)))
 
 
 def carried(records: tuple[Raw, ...]) -> tuple[Raw, ...]:

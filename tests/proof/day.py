@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -252,6 +253,7 @@ async def moving(storage: Storage, told: Told) -> None:
             storage.now,
             look=partial(_cold(storage).seen, None),
             look_cold=partial(_cold(destination).seen, Holder("mover")),
+            pause=asyncio.sleep,
         )
         receipt = await mover.move()
     told.answers["moved"] = sorted(receipt["worlds"])
@@ -260,11 +262,12 @@ async def moving(storage: Storage, told: Told) -> None:
 def _side(storage: Storage, uri: str) -> Side:
     landing = storage.landing
     described = {"uri": uri, "namespace": "main", "authority": "test"}
-    return Side(landing.authority, landing.storage, landing.objects, landing.lake, described)
+    authority = storage.document_stores.means.authority
+    return Side(authority, landing.storage, landing.objects, landing.lake, described)
 
 
 def _cold(storage: Storage) -> Cold:
-    return Cold(storage.worlds, storage.reader)
+    return Cold(storage.worlds, storage.reader, storage.document_stores.means)
 
 
 Act = Callable[[Storage, Told], Awaitable[None]]

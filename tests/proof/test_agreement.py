@@ -103,8 +103,8 @@ def tour(agreement):
     agreement.trim(0, 1, 1)
     agreement.rest(0)
     agreement.name_the_authority(0)
-    agreement.migrate(6, 30, 0, 3)
-    agreement.migrate(14, 30, 0, 0)
+    agreement.migrate(8, 30, 0, 3)
+    agreement.migrate(20, 30, 0, 0)
     for number in range(2):
         agreement.three.ask_at_once(
             [each(agreement, agreement.ref(0), number) for each in READINGS]

@@ -172,8 +172,9 @@ class JobStore:
         self.settle(grip)
         self.stop(grip)
 
-    def abort(self, reason: str = "enough") -> Any:
-        return self.ask(AbortJob(REF, self.job, self.token(), reason=reason).checked())
+    def abort(self, reason: str = "enough", *, is_orphan: bool = False) -> Any:
+        asked = AbortJob(REF, self.job, self.token(), reason=reason, is_orphan=is_orphan)
+        return self.ask(asked.checked())
 
     def retry(self) -> JobInfo:
         return self.ask(RetryJob(REF, self.job, self.token()))

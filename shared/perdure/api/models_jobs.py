@@ -40,8 +40,15 @@ class ListJobs(Query):
     next: str | None = None
 
 
+class DescribeJob(Query):
+    owner: str | None = None
+    """Whose it is, for a job that the application declares no more."""
+
+
 class AbortJob(Body):
     reason: str = "aborted"
+    owner: str | None = None
+    """Whose it is, for a job that the application declares no more: it ends at once, unfinished."""
 
 
 class Job(Reply):

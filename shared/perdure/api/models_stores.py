@@ -114,6 +114,8 @@ class Store(Reply):
     """It is a replica: its commits are those of its source."""
     importing: bool
     """An import into it has not ended."""
+    status: Literal["open", "moving", "moved"]
+    """Whether it takes commits: not while it is being moved to another storage, nor once it was."""
 
 
 class Stores(Reply):

@@ -54,6 +54,7 @@ _STATUS: Final[Mapping[type[PerdureError], HTTPStatus]] = {
     documents.RowAbsent: HTTPStatus.NOT_FOUND,
     documents.DocumentRetired: HTTPStatus.GONE,
     documents.LogTrimmed: HTTPStatus.GONE,
+    documents.StoreMoved: HTTPStatus.GONE,
     errors.Contended: HTTPStatus.TOO_MANY_REQUESTS,
     errors.FenceHeld: HTTPStatus.CONFLICT,
     errors.QueueFull: HTTPStatus.TOO_MANY_REQUESTS,

@@ -13,7 +13,7 @@ from perdure.api.ports_jobs import JobPorts
 from perdure.api.routing import Route, route
 from perdure.api.ticking import NOT_NOW_MS
 from perdure.kernel.documents.jobs.describe import JobInfo
-from perdure.kernel.documents.places import DocumentStoreRef
+from perdure.kernel.documents.places import SYSTEM_PREFIX, DocumentStoreRef
 from perdure.runtime.documents.jobs.board import JobsFrom
 
 ALL: Final = "/v1/stores/<store>/jobs"
@@ -26,6 +26,9 @@ ROLE_OF: Final = {
     "perdure.migrate": "migrate_storage",
 }
 """Who starts one of Perdure's own jobs needs the role for what it does."""
+
+OTHERS: Final = "land"
+"""What one of Perdure's own needs that this version does not know."""
 
 
 @route(
@@ -73,9 +76,11 @@ async def list_jobs(ports: JobPorts, store: str, query: models.ListJobs) -> dict
 
 
 @route("GET", ONE, operation="get_job", reply=models.OneJob)
-async def describe_job(ports: JobPorts, store: str, name: str, job: str) -> dict[str, Any]:
+async def describe_job(
+    ports: JobPorts, store: str, name: str, job: str, query: models.DescribeJob
+) -> dict[str, Any]:
     """Tell where a job stands, or what it came to."""
-    info, state = await ports.jobs.describe(store, name, job)
+    info, state = await ports.jobs.describe(store, name, job, owner=query.owner)
     return {**_told(ports.jobs.ref(store), info), "state": state}
 
 
@@ -85,8 +90,10 @@ async def abort_job(
 ) -> dict[str, Any]:
     """Ask for the end of a job. Of one that has ended it changes nothing."""
     _check_role(request, name)
-    marked = await ports.jobs.abort(store, name, job, reason=body.reason, by=request.by)
-    if marked == "marked":
+    marked = await ports.jobs.abort(
+        store, name, job, reason=body.reason, owner=body.owner, by=request.by
+    )
+    if marked == "marked" and ports.jobs.jobs_in(store).declares(name, body.owner):
         await ports.nudge(ports.jobs.due(store, name, job))
     return {"job_id": job, "state": marked}
 
@@ -103,7 +110,7 @@ async def retry_job(
 
 
 def _check_role(request: Request, name: str) -> None:
-    operation = ROLE_OF.get(name)
+    operation = ROLE_OF.get(name, OTHERS if name.startswith(SYSTEM_PREFIX) else None)
     if operation is not None:
         request.principal.check(operation)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from perdure.api import wiring_objects
 from perdure.api.settings import Settings
@@ -14,11 +14,9 @@ from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.errors import Conflict, StoreUnavailable
 from perdure.kernel.ids import JobId, short_hash
 from perdure.runtime.documents.export import Exported, Report, export_to_file, export_to_objects
-from perdure.runtime.documents.export_files import FileSource, ObjectsSource
+from perdure.runtime.documents.export_files import JOBS_FOLDER, FileSource, ObjectsSource
 from perdure.runtime.documents.importing import checked_export
 from perdure.runtime.documents.store import StoreMeans
-
-FOLDER: Final = "export"
 
 
 class Exports(Protocol):
@@ -46,7 +44,7 @@ class ExportsHere:
 
         Raises: as export_to_file and export_to_objects, checked_export.
         """
-        name = f"{FOLDER}/{short_hash(ref.store)}/{short_hash(job)}"
+        name = f"{JOBS_FOLDER}/{short_hash(ref.store)}/{short_hash(job)}"
         if self.chosen.is_local:
             path = self.chosen.catalog.parent / f"{name}.jsonl"
             _made(path.parent)

@@ -138,6 +138,7 @@ class Moved(BaseModel):
     to: str
     plan_digest: str
     worlds: int
+    stores: int
     records: int
     objects: int
     tables: int
@@ -328,6 +329,7 @@ def _summed(receipt: Mapping[str, Any]) -> Moved:
         to=receipt["to"]["uri"],
         plan_digest=receipt["plan_digest"],
         worlds=len(receipt["worlds"]),
+        stores=len(receipt.get("stores", {})),
         records=sum(each["records"] for each in receipt["records"].values()),
         objects=receipt["objects"]["count"],
         tables=len(receipt["tables"]),

@@ -12,7 +12,7 @@ from typing import Any
 
 from perdure.api.settings import Settings
 from perdure.api.wiring import catalog_path, existing, made, opened_authority
-from perdure.api.wiring_lake_readonly import opened_readonly
+from perdure.api.wiring_lake_readonly import opened_cold
 from perdure.api.wiring_lake_storage import opened_catalog, owned_objects
 from perdure.authority import system
 from perdure.kernel.errors import Conflict, StoreUnavailable
@@ -20,8 +20,9 @@ from perdure.kernel.ids import Holder
 from perdure.kernel.migration import CheckUnclaimed
 from perdure.lake.iceberg import Lake
 from perdure.runtime.cold import Cold
-from perdure.runtime.inventory import Side
-from perdure.runtime.migrate import Mover, Progress, Receipt, silent
+from perdure.runtime.documents.store import StoreMeans
+from perdure.runtime.inventory import Progress, Side, silent
+from perdure.runtime.migrate import Mover, Receipt
 from perdure.runtime.migrate_quiet import check_quiet
 
 
@@ -45,8 +46,9 @@ async def given_up(source: Settings, destination: Settings, migration: str) -> N
 async def looked_at(chosen: Settings, *, resume: bool) -> dict[str, Any]:
     """Tell what a process without any class of the application sees in a storage."""
     holder = Holder(system.new_token()) if resume else None
-    async with opened_readonly(chosen) as storage:
-        return await Cold(storage.worlds, storage.reader).seen(holder)
+    async with opened_cold(chosen) as (authority, worlds, reader):
+        means = StoreMeans(authority, system.now, system.new_token, asyncio.sleep)
+        return await Cold(worlds, reader, means).seen(holder)
 
 
 async def looked_at_elsewhere(chosen: Settings) -> dict[str, Any]:
@@ -81,7 +83,7 @@ async def _mover(
         if destination.backend == "sqlite" and not catalog_path(destination).exists():
             # A source that is refused must leave nothing where it was to go.
             await left.authority.execute(CheckUnclaimed(left.storage, migration))
-            await check_quiet(left, system.now())
+            await check_quiet(left, system.now(), asyncio.sleep)
             made(destination)
         async with _side(destination) as right:
             yield Mover(
@@ -91,6 +93,7 @@ async def _mover(
                 system.now,
                 look=partial(looked_at, source, resume=False),
                 look_cold=partial(looked_at_elsewhere, destination),
+                pause=asyncio.sleep,
                 progress=progress,
             )
 

@@ -30,6 +30,9 @@ RESTS: Final = ("ended", "blocked")
 """Phases in which nothing more happens by itself."""
 
 
+OWNER: Final = click.option("--owner", help="Whose it is, if the application knows it no more.")
+
+
 @runtime_checkable
 class Works(Protocol):
     """A client that goes on with jobs itself."""
@@ -106,16 +109,25 @@ def list_jobs(store_id: str, place: Place, *, as_json: bool, **wanted: str | Non
 @click.argument("name")
 @click.argument("job_id", metavar="JOB")
 @click.option("--watch", is_flag=True, help="Look on until it rests.")
+@OWNER
 @placed
-def show_job(
-    store_id: str, name: str, job_id: str, place: Place, *, watch: bool, as_json: bool
+def show_job(  # one for each option
+    store_id: str,
+    name: str,
+    job_id: str,
+    place: Place,
+    *,
+    watch: bool,
+    owner: str | None,
+    as_json: bool,
 ) -> None:
     """Tell where the job NAME JOB of STORE stands, or what it came to."""
     with place.client() as client:
         if watch:
-            told = _watched(client, store_id, name, job_id, is_quiet=as_json)
+            told = _watched(client, store_id, name, job_id, is_quiet=as_json, owner=owner)
         else:
-            told = client.ask("GET", jobs_path(store_id, name, job_id))
+            path = jobs_path(store_id, name, job_id)
+            told = client.ask("GET", path, query={"owner": owner})
     _told(told, as_json=as_json)
 
 
@@ -124,14 +136,22 @@ def show_job(
 @click.argument("name")
 @click.argument("job_id", metavar="JOB")
 @click.option("--reason", default="aborted", help="Why.")
+@OWNER
 @placed
-def abort(
-    store_id: str, name: str, job_id: str, place: Place, *, reason: str, as_json: bool
+def abort(  # one for each option
+    store_id: str,
+    name: str,
+    job_id: str,
+    place: Place,
+    *,
+    reason: str,
+    owner: str | None,
+    as_json: bool,
 ) -> None:
     """Ask for the end of the job NAME JOB of STORE."""
     path = f"{jobs_path(store_id, name, job_id)}/abort"
     with place.client() as client:
-        told = client.ask("POST", path, body={"reason": reason})
+        told = client.ask("POST", path, body={"reason": reason, "owner": owner})
     _told(told, as_json=as_json)
 
 
@@ -178,14 +198,20 @@ def run(place: Place, *, ms: int, as_json: bool) -> None:
 
 
 def _watched(
-    client: Client, store_id: str, name: str, job_id: str, *, is_quiet: bool
+    client: Client,
+    store_id: str,
+    name: str,
+    job_id: str,
+    *,
+    is_quiet: bool,
+    owner: str | None = None,
 ) -> dict[str, Any]:
     """Look on at a job, or go on with it where it is here, until it rests."""
     path, before = jobs_path(store_id, name, job_id), None
     while True:
         if isinstance(client, Works):
             client.work_off(WORK_SECONDS)
-        told: dict[str, Any] = client.ask("GET", path)
+        told: dict[str, Any] = client.ask("GET", path, query={"owner": owner})
         seen = (told["phase"], told["state"])
         if seen != before and not is_quiet:
             click.echo(f"{told['phase']} {json.dumps(told['state'], ensure_ascii=False)}")

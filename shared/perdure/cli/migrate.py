@@ -32,10 +32,10 @@ def migrate(
     abandon: bool,
     as_json: bool,
 ) -> None:
-    """Move every world of a storage, its history and its tables.
+    """Move every world of a storage, its history and its tables, and every document store.
 
-    The source must be at rest: no open command, no writer, everything landed. It stays readable,
-    and takes nothing more. Killed on the way, the same call goes on where it was.
+    The source must be at rest: no open command, no writer, nobody at a job, everything landed. It
+    stays readable, and takes nothing more. Killed on the way, the same call goes on where it was.
     """
     ends = place(source, table=from_table), place(destination, table=to_table)
     if abandon:
@@ -71,6 +71,7 @@ def _summed(receipt: dict[str, Any]) -> dict[str, Any]:
         "migration": receipt["migration"],
         "to": receipt["to"]["uri"],
         "worlds": len(receipt["worlds"]),
+        "stores": len(receipt.get("stores", {})),
         "records": records,
         "objects": receipt["objects"]["count"],
         "tables": len(receipt["tables"]),

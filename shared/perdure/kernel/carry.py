@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Self
 
+from perdure.kernel.documents.records import StoreHead
 from perdure.kernel.errors import Conflict
 from perdure.kernel.floor import check_run_by, floor_key
 from perdure.kernel.ids import Instant, Partition, StorageId, short_hash
 from perdure.kernel.landing import LandingHead
+from perdure.kernel.migration import migration_key
 from perdure.kernel.pages import Page
 from perdure.kernel.places import catalog_partition
 from perdure.kernel.record import Record
@@ -91,12 +93,20 @@ class ImportRaw:
         return self.partition
 
     def reads(self) -> Reads:
-        floor = floor_key(catalog_partition(self.storage))
-        return Reads(keys=(floor, *(record.key for record in self.records)))
+        catalog = catalog_partition(self.storage)
+        named = (floor_key(catalog), migration_key(catalog, self.migration))
+        return Reads(keys=(*named, *(record.key for record in self.records)))
 
     def decide(self, view: View, now: Instant) -> Decision[None]:
-        # Else one who slept here would bring back what living worlds have removed since.
-        check_run_by(view, catalog_partition(self.storage), "staged", self.migration)
+        # Else one who slept here would bring back what the living have removed since.
+        catalog = catalog_partition(self.storage)
+        check_run_by(view, catalog, "staged", self.migration)
+        migration = view.get(migration_key(catalog, self.migration))
+        if migration is not None and migration.has("verified"):
+            raise Conflict(
+                expected=f"migration {self.migration} to be copying still",
+                found=f"stage {migration.stage}",
+            )
         new: list[Raw] = []
         for record in self.records:
             known = view.get(record.key)
@@ -139,6 +149,9 @@ class Carrier:
         elif kind in _LANDINGS and sort == "head":
             landing = LandingHead.read(partition, sort, body)
             body = replace(landing, fence=Fence()).body()
+        elif kind == "d" and sort == "head":
+            # Nobody sees it until it is all there; whoever has an owner in hand keeps it.
+            body = replace(StoreHead.read(partition, sort, body), status="staged").body()
         elif kind == "w" and sort.startswith("due/"):
             body = self._page(Page.read(partition, sort, body)).body()
         return Raw(partition=self.partition(partition), sort=sort, spelled=body)

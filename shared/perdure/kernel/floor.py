@@ -76,6 +76,15 @@ def check_run_by(view: View, catalog: Partition, state: FloorState, migration: s
         )
 
 
+def check_unclaimed(floor: Floor) -> None:
+    """Refuse a storage that a migration has. Raises Conflict."""
+    if floor.state != "open":
+        raise Conflict(
+            expected="a storage that no other migration has",
+            found=f"one that is {floor.state} by migration {floor.migration}",
+        )
+
+
 def _elsewhere(floor: Floor) -> PerdureError:
     kind = WorldMoved if floor.state == "moved" else WorldMoving
     told = {"staged": "being filled", "moving": "moving", "moved": "moved"}[floor.state]

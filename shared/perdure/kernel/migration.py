@@ -8,7 +8,13 @@ from typing import Any, ClassVar, Final, Literal
 
 from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.errors import Conflict, InvalidId, NotEmpty
-from perdure.kernel.floor import Floor, check_features, check_run_by, floor_key
+from perdure.kernel.floor import (
+    Floor,
+    check_features,
+    check_run_by,
+    check_unclaimed,
+    floor_key,
+)
 from perdure.kernel.ids import Instant, Partition, StorageId
 from perdure.kernel.landing import CONSUMER, landing_start
 from perdure.kernel.places import WorldRef, after, catalog_partition
@@ -126,16 +132,8 @@ class CheckUnclaimed(CatalogRequest):
     def decide(self, view: View, now: Instant) -> Decision[None]:
         floor = view.peek(floor_key(self.stream))
         if floor is not None and floor.migration != self.migration:
-            _check_unclaimed(floor)
+            check_unclaimed(floor)
         return Decision(None)
-
-
-def _check_unclaimed(floor: Floor) -> None:
-    if floor.state != "open":
-        raise Conflict(
-            expected="a storage that no other migration has",
-            found=f"one that is {floor.state} by migration {floor.migration}",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +158,7 @@ class Reserve(CatalogRequest):
         known = self._known(view)
         if known is not None:
             return Decision(self._same(known))
-        _check_unclaimed(floor)
+        check_unclaimed(floor)
         found = view.find(self._worlds())
         if self.role == "destination" and found:
             raise NotEmpty(expected="an empty destination", found=f"world {found[0].world!r}")
@@ -293,7 +291,7 @@ class FreeWorld(WorldRequest):
     def decide(self, view: View, now: Instant) -> Decision[None]:
         floor = view.get(floor_key(self.ref.catalog))
         if floor is not None:
-            _check_unclaimed(floor)
+            check_unclaimed(floor)
         head = existing_head(view, self.ref)
         if head.status != "moving":
             return Decision(None)

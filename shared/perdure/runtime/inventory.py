@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
 
 from perdure.kernel.carry import Carrier, Raw, ReadRaw, RecordsDigest, is_kept_back
-from perdure.kernel.documents.places import SYSTEM_PREFIX
+from perdure.kernel.documents.moving import FindStoreHead
+from perdure.kernel.documents.places import SYSTEM_PREFIX, DocumentStoreRef
+from perdure.kernel.documents.records import DocumentStore
+from perdure.kernel.errors import Conflict
 from perdure.kernel.ids import Partition, StorageId
 from perdure.kernel.places import (
     LANES,
@@ -24,10 +27,12 @@ from perdure.lake.copying import content
 from perdure.lake.iceberg import Lake
 from perdure.lake.objects import ObjectStore
 from perdure.runtime.claimed import CLAIM
-from perdure.runtime.ports import Executes
+from perdure.runtime.documents.export_files import JOBS_FOLDER
+from perdure.runtime.documents.reading import ReadsAndExecutes
 
-APART: Final = ("warehouse/", CLAIM)
-"""Names in a bucket that are no objects of worlds: the tables' own files, and whose it is."""
+APART: Final = ("warehouse/", f"{JOBS_FOLDER}/", CLAIM)
+"""Names in a bucket that are no objects of worlds: the tables' own files, exports that jobs made,
+which stay with these jobs, and whose it is."""
 
 GETS: Final = 8
 """Objects that are read or put at once."""
@@ -35,11 +40,44 @@ GETS: Final = 8
 Inventory = dict[str, Any]
 
 
+class Progress(Protocol):
+    """Is told of every step, before and after; ``total`` is None where nobody knows it."""
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None: ...
+
+
+def silent(stage: str, done: int, total: int | None) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """What a catalog names, each by id: worlds, destroyed ones too, sessions, document stores.
+
+    Perdure's own document store is not among them: it holds the jobs of its storage, a move of
+    that perhaps among them, and stays where it is.
+    """
+
+    worlds: list[World] = field(default_factory=list)
+    sessions: list[str] = field(default_factory=list)
+    stores: list[DocumentStore] = field(default_factory=list)
+
+    def take(self, record: Raw) -> None:
+        """Take in a record of the catalog, if it names one of these."""
+        kind, _, name = record.sort.partition("/")
+        if kind == "world":
+            self.worlds.append(World.read(record.partition, record.sort, record.spelled))
+        elif kind == "session":
+            self.sessions.append(name)
+        elif kind == "documents" and not name.startswith(SYSTEM_PREFIX):
+            self.stores.append(DocumentStore.read(record.partition, record.sort, record.spelled))
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """One storage of a migration, open."""
 
-    authority: Executes
+    authority: ReadsAndExecutes
     storage: StorageId
     objects: ObjectStore
     lake: Lake
@@ -54,12 +92,20 @@ class Side:
         """Name a world on this side, whichever side it was read on."""
         return WorldRef(self.storage, world.world)
 
-    def partitions(self, worlds: Sequence[World]) -> dict[str, Partition]:
+    def store_ref(self, store: DocumentStore) -> DocumentStoreRef:
+        """Name a document store on this side, whichever side it was read on."""
+        return DocumentStoreRef(self.storage, store.store)
+
+    def partitions(self, held: Streams) -> dict[str, Partition]:
         """Return every partition of the storage by what it is, but for its wake hints."""
-        streams = {f"world {world.world}": self.ref(world).partition for world in worlds}
+        streams = {f"world {world.world}": self.ref(world).partition for world in held.worlds}
         streams |= {
             f"manifests of world {world.world}": manifests_partition(self.ref(world).partition)
-            for world in worlds
+            for world in held.worlds
+        }
+        streams |= {
+            f"document store {store.store}": self.store_ref(store).partition
+            for store in held.stores
         }
         return {
             "catalog": self.catalog,
@@ -74,31 +120,13 @@ class Side:
             yield page
             beyond = page[-1].sort
 
-    async def worlds(self) -> list[World]:
-        """Return every world of the catalog, destroyed ones too, by id."""
-        return [
-            World.read(record.partition, record.sort, record.spelled)
-            async for page in self.pages(self.catalog)
-            for record in page
-            if record.sort.startswith("world/")
-        ]
-
-    async def sessions(self) -> list[str]:
-        """Return the id of every session of the catalog."""
-        return await self._listed("session/")
-
-    async def stores(self) -> list[str]:
-        """Return the id of every document store of the catalog, but for Perdure's own."""
-        found = await self._listed("documents/")
-        return [each for each in found if not each.startswith(SYSTEM_PREFIX)]
-
-    async def _listed(self, prefix: str) -> list[str]:
-        return [
-            record.sort.removeprefix(prefix)
-            async for page in self.pages(self.catalog)
-            for record in page
-            if record.sort.startswith(prefix)
-        ]
+    async def streams(self) -> Streams:
+        """Return everything that the catalog names."""
+        found = Streams()
+        async for page in self.pages(self.catalog):
+            for record in page:
+                found.take(record)
+        return found
 
     async def names(self) -> list[str]:
         """Return the names of the objects of the storage's worlds."""
@@ -111,7 +139,7 @@ class Side:
 
 
 async def inventory(
-    side: Side, worlds: Sequence[World], carrier: Carrier | None, step: Callable[[], None]
+    side: Side, held: Streams, carrier: Carrier | None, step: Callable[[], None]
 ) -> Inventory:
     """Describe all of a storage that stands still: the same on both sides of a true copy.
 
@@ -119,7 +147,7 @@ async def inventory(
     ``step`` is called after each partition and table.
     """
     records: dict[str, Any] = {}
-    for what, partition in side.partitions(worlds).items():
+    for what, partition in side.partitions(held).items():
         folded = RecordsDigest()
         async for page in side.pages(partition):
             folded.add(_arriving(page, carrier))
@@ -127,8 +155,8 @@ async def inventory(
         step()
     tables: dict[str, Any] = {}
     for name in await side.tables():
-        held = await asyncio.to_thread(lambda: content(side.lake.table(name)))  # noqa: B023  # awaited here
-        tables[name] = {"rows": held.rows, "digest": held.digest}
+        rows = await asyncio.to_thread(lambda: content(side.lake.table(name)))  # noqa: B023  # awaited here
+        tables[name] = {"rows": rows.rows, "digest": rows.digest}
         step()
     names = await side.names()
     return {
@@ -152,6 +180,24 @@ async def world_facts(side: Side, worlds: Sequence[World]) -> dict[str, Any]:
             "seq": head.seq,
             "log": head.log_digest,
             "epoch": head.fence.epoch,
+        }
+    return facts
+
+
+async def store_facts(side: Side, stores: Sequence[DocumentStore]) -> dict[str, Any]:
+    """Tell what the head of each document store says, as a receipt shows it."""
+    facts: dict[str, Any] = {}
+    for store in stores:
+        head = await side.authority.execute(FindStoreHead(side.store_ref(store)))
+        facts[store.store] = {
+            "lineage": head.lineage,
+            "seq": head.seq,
+            "log": head.digest,
+            "log_from": head.log_from,
+            "next_id": head.next_id,
+            "epoch": head.epoch,
+            "follows": head.follows,
+            "head": hashlib.sha256(replace(head, status="open").body()).hexdigest(),
         }
     return facts
 
@@ -181,3 +227,13 @@ def _arriving(page: Sequence[Raw], carrier: Carrier | None) -> list[Raw]:
 
 def _folded(lines: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def compare(expected: dict[str, Any], found: dict[str, Any], what: str) -> None:
+    """Name the first thing in which two inventories differ. Raises Conflict."""
+    for name in sorted({*expected, *found}):
+        left, right = expected.get(name), found.get(name)
+        if isinstance(left, dict) and isinstance(right, dict):
+            compare(left, right, f"{what}, {name}")
+        elif left != right:
+            raise Conflict(expected=f"{what}, {name}: {left}", found=str(right))

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.canonical import canonical, digest
@@ -30,11 +30,24 @@ from perdure.kernel.migration import (
     checked_migration_id,
 )
 from perdure.kernel.places import LANES, Lane
-from perdure.kernel.records import World
 from perdure.kernel.stillness import FindOpenIntent
 from perdure.lake.copying import copied
-from perdure.runtime.inventory import GETS, Inventory, Side, inventory, objects_digest, world_facts
-from perdure.runtime.migrate_quiet import check_only_worlds, check_quiet
+from perdure.runtime.inventory import (
+    GETS,
+    Inventory,
+    Progress,
+    Side,
+    Streams,
+    compare,
+    inventory,
+    objects_digest,
+    silent,
+    store_facts,
+    world_facts,
+)
+from perdure.runtime.migrate_quiet import check_no_session, check_quiet
+from perdure.runtime.migrate_stores import StoresMoved, check_cold
+from perdure.runtime.session.ports import Pause
 
 IMPORT_BYTES_MAX: Final = 1_500_000
 """Bytes of records written together; a single larger one still goes, alone."""
@@ -43,16 +56,6 @@ LEASE_MS: Final = 600_000
 """How long the source's tables and segments stay as they are after a mover has died."""
 
 Receipt = dict[str, Any]
-
-
-class Progress(Protocol):
-    """Is told of every step, before and after; ``total`` is None where nobody knows it."""
-
-    def __call__(self, stage: str, done: int, total: int | None) -> None: ...
-
-
-def silent(stage: str, done: int, total: int | None) -> None:
-    """Tell nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +67,12 @@ class Mover:
     migration: str
     now: Callable[[], Instant]
     look: Callable[[], Awaitable[dict[str, Any]]]
-    """Tells what the worlds of the source hold, by id."""
+    """Tells what worlds and document stores of the source hold, by id."""
 
     look_cold: Callable[[], Awaitable[dict[str, Any]]]
     """Tells the same of the destination, from a new process, and resumes what is active."""
 
+    pause: Pause
     progress: Progress = silent
     by: Caller = LOCAL
 
@@ -80,8 +84,8 @@ class Mover:
         record = await self._reserved()
         if record.receipt is not None:
             return record.receipt
-        worlds = await self.source.worlds()
-        steps: tuple[tuple[Stage, Callable[[list[World]], Awaitable[None]]], ...] = (
+        held = await self.source.streams()
+        steps: tuple[tuple[Stage, Callable[[Streams], Awaitable[None]]], ...] = (
             ("stilled", self._still),
             ("objects", self._copy_objects),
             ("records", self._copy_records),
@@ -93,7 +97,7 @@ class Mover:
         for stage, work in steps:
             if not record.has(stage):
                 self.progress(stage, 0, None)
-                await work(worlds)
+                await work(held)
                 record = await self._advanced(stage)
         assert record.receipt is not None, "the last stage writes it"
         return record.receipt
@@ -106,10 +110,15 @@ class Mover:
         for side in (self.destination, self.source):
             release = Release(side.storage, self.migration, self._endpoints)
             await side.authority.execute(release)
-        for world in await self.source.worlds():
+        held = await self.source.streams()
+        for world in held.worlds:
             free = FreeWorld(self.source.ref(world), self.migration, self.by)
             await self.source.authority.execute(free)
+        await self._stores(self.source, held).free()
         await self._let_land()
+
+    def _stores(self, side: Side, held: Streams) -> StoresMoved:
+        return StoresMoved(side, held.stores, self.pause, self.progress)
 
     @property
     def _endpoints(self) -> dict[str, str]:
@@ -128,7 +137,7 @@ class Mover:
         if known is None:
             for side in (self.source, self.destination):
                 await side.authority.execute(CheckUnclaimed(side.storage, self.migration))
-            await check_quiet(self.source, self.now())
+            await check_quiet(self.source, self.now(), self.pause)
             await self._check_empty()
         record = await self.destination.authority.execute(
             Reserve(self.destination.storage, self.migration, "destination", ends)
@@ -158,11 +167,13 @@ class Mover:
 
     async def _check_no_world(self) -> None:
         """Look again: since the reservation no world can be added any more."""
-        found = "a world" if await self.destination.worlds() else None
-        if found is None and await self.destination.sessions():
-            found = "a session"
-        if found is None and await self.destination.stores():
-            found = "a document store"
+        held = await self.destination.streams()
+        named = {
+            "a world": held.worlds,
+            "a session": held.sessions,
+            "a document store": held.stores,
+        }
+        found = next((what for what, there in named.items() if there), None)
         if found is not None:
             await self.destination.authority.execute(
                 Release(self.destination.storage, self.migration, self._endpoints)
@@ -193,23 +204,31 @@ class Mover:
                     ReleaseLandingFence(self.source.storage, grip.epoch, lane)
                 )
 
-    async def _still(self, worlds: list[World]) -> None:
+    async def _still(self, held: Streams) -> None:
         try:
             await self._keep_still()
             await self._check_no_intent()
             # Again: since the reservation none can be added any more.
-            await check_only_worlds(self.source)
-            for done, world in enumerate(worlds):
-                self.progress("stilling worlds", done, len(worlds))
+            check_no_session(held.sessions)
+            for done, world in enumerate(held.worlds):
+                self.progress("stilling worlds", done, len(held.worlds))
                 still = StillWorld(self.source.ref(world), self.migration, self.by)
                 await self.source.authority.execute(still)
+            await self._stores(self.source, held).still(self.migration, self.now())
         except NotQuiescent:
             await self.give_up()
             raise
-        held = await self._inventory(self.source, worlds, self._carrier)
-        plan = {"worlds": await world_facts(self.source, worlds), **held}
+        plan = await self._planned(held)
         seal = digest("perdure.migration.plan.v1", canonical(plan))
         await self._advanced("stilled", plan=plan, plan_digest=seal)
+
+    async def _planned(self, held: Streams) -> Inventory:
+        """Describe all of the source, as it stands."""
+        return {
+            "worlds": await world_facts(self.source, held.worlds),
+            "stores": await store_facts(self.source, held.stores),
+            **await self._inventory(self.source, held, self._carrier),
+        }
 
     async def _check_no_intent(self) -> None:
         intent = await self.source.authority.execute(FindOpenIntent(self.source.storage))
@@ -220,16 +239,14 @@ class Mover:
     def _carrier(self) -> Carrier:
         return Carrier(self.source.storage, self.destination.storage)
 
-    async def _inventory(
-        self, side: Side, worlds: Sequence[World], carrier: Carrier | None
-    ) -> Inventory:
+    async def _inventory(self, side: Side, held: Streams, carrier: Carrier | None) -> Inventory:
         numbers = count(1)
         what = "looking at the source" if carrier else "looking at the copy"
         return await inventory(
-            side, worlds, carrier, lambda: self.progress(what, next(numbers), None)
+            side, held, carrier, lambda: self.progress(what, next(numbers), None)
         )
 
-    async def _copy_objects(self, worlds: list[World]) -> None:
+    async def _copy_objects(self, held: Streams) -> None:
         names = await self.source.names()
         there = set(await self.destination.names())
         lacking = [name for name in names if name not in there]
@@ -242,10 +259,10 @@ class Mover:
             await self._keep_still()
             await asyncio.gather(*map(copy, lacking[first : first + GETS]))
 
-    async def _copy_records(self, worlds: list[World]) -> None:
+    async def _copy_records(self, held: Streams) -> None:
         total = sum(each["records"] for each in (await self._plan())["records"].values())
         done = 0
-        for partition in self.source.partitions(worlds).values():
+        for partition in self.source.partitions(held).values():
             async for page in self.source.pages(partition):
                 self.progress("copying records", done, total)
                 await self._keep_still()
@@ -261,7 +278,7 @@ class Mover:
                 )
             )
 
-    async def _copy_tables(self, worlds: list[World]) -> None:
+    async def _copy_tables(self, held: Streams) -> None:
         for name in await self.source.tables():
             await self._keep_still()
             numbers = count(1)
@@ -273,14 +290,14 @@ class Mover:
                 copied, self.source.lake, self.destination.lake, name, self.migration, step
             )
 
-    async def _verify(self, worlds: list[World]) -> None:
+    async def _verify(self, held: Streams) -> None:
         await self._keep_still()
         plan = await self._plan()
-        now = await self._inventory(self.source, worlds, self._carrier)
-        now["worlds"] = await world_facts(self.source, worlds)
-        there = await self._inventory(self.destination, worlds, None)
-        _compare(plan, now, "the source as it stood when it was stilled")
-        _compare({name: plan[name] for name in there}, there, "a destination equal to the source")
+        plan = {"stores": {}, **plan}  # those of one that was begun by a version before
+        now = await self._planned(held)
+        there = await self._inventory(self.destination, held, None)
+        compare(plan, now, "the source as it stood when it was stilled")
+        compare({name: plan[name] for name in there}, there, "a destination equal to the source")
         numbers = count(1)
 
         def step() -> None:
@@ -288,20 +305,22 @@ class Mover:
 
         before = await objects_digest(self.source, step)
         after = await objects_digest(self.destination, step)
-        _compare({"objects": before}, {"objects": after}, "objects equal to the source's")
+        compare({"objects": before}, {"objects": after}, "objects equal to the source's")
 
-    async def _activate(self, worlds: list[World]) -> None:
-        for done, world in enumerate(worlds):
-            self.progress("activating worlds", done, len(worlds))
+    async def _activate(self, held: Streams) -> None:
+        for done, world in enumerate(held.worlds):
+            self.progress("activating worlds", done, len(held.worlds))
             ref = self.destination.ref(world)
             await self.destination.authority.execute(ActivateWorld(ref, world))
+        await self._stores(self.destination, held).activate()
 
-    async def _complete(self, worlds: list[World]) -> None:
+    async def _complete(self, held: Streams) -> None:
         to = self.destination.described["uri"]
-        for done, world in enumerate(worlds):
-            self.progress("leaving the source", done, len(worlds))
+        for done, world in enumerate(held.worlds):
+            self.progress("leaving the source", done, len(held.worlds))
             part = PartWorld(self.source.ref(world), self.migration, to, self.by)
             await self.source.authority.execute(part)
+        await self._stores(self.source, held).part()
         at_source = Advance(self.source.storage, self.migration, "activated")
         await self.source.authority.execute(at_source)
         receipt = await self._receipt(await self._verified_cold())
@@ -312,20 +331,23 @@ class Mover:
         await self._let_land()
 
     async def _verified_cold(self) -> dict[str, Any]:
-        """Let a process that knows only the destination find, read and resume every world."""
+        """Let a process that knows only the destination find, read and resume all that moved."""
         self.progress("verifying from a new process", 0, 1)
         plan = await self._plan()
         expected, found = await self.look(), await self.look_cold()
-        _compare(
-            {world: each["rows"] for world, each in expected.items()},
-            {world: each["rows"] for world, each in found.items()},
+        compare(
+            {world: each["rows"] for world, each in expected["worlds"].items()},
+            {world: each["rows"] for world, each in found["worlds"].items()},
             "the rows of the source",
         )
+        check_cold(expected["stores"], found["stores"])
         for world, facts in plan["worlds"].items():
-            if facts["status"] == "active" and not found[world]["epoch"] > facts["epoch"]:
+            if facts["status"] == "active" and not (
+                found["worlds"][world]["epoch"] > facts["epoch"]
+            ):
                 raise Conflict(
                     expected=f"an epoch above {facts['epoch']} for world {world!r}",
-                    found=str(found[world]["epoch"]),
+                    found=str(found["worlds"][world]["epoch"]),
                 )
         return found
 
@@ -337,7 +359,8 @@ class Mover:
             "to": self.destination.described,
             "plan_digest": record.plan_digest,
             **record.plan,
-            "verified": cold,
+            "verified": cold["worlds"],
+            "verified_stores": cold["stores"],
             "started_at": record.started_at,
             "completed_at": self.now(),
         }
@@ -362,13 +385,3 @@ def _grouped(records: Sequence[Raw]) -> list[list[Raw]]:
             size = len(record.spelled)
         groups[-1].append(record)
     return groups
-
-
-def _compare(expected: dict[str, Any], found: dict[str, Any], what: str) -> None:
-    """Name the first thing in which two inventories differ. Raises Conflict."""
-    for name in sorted({*expected, *found}):
-        left, right = expected.get(name), found.get(name)
-        if isinstance(left, dict) and isinstance(right, dict):
-            _compare(left, right, f"{what}, {name}")
-        elif left != right:
-            raise Conflict(expected=f"{what}, {name}: {left}", found=str(right))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from perdure.kernel.consumers import CheckConsumers
@@ -11,41 +12,42 @@ from perdure.kernel.reading import FindWorld
 from perdure.kernel.records import World
 from perdure.kernel.stillness import FindOpenIntent, unquiet
 from perdure.runtime.inventory import Side
+from perdure.runtime.migrate_stores import StoresMoved
+from perdure.runtime.session.ports import Pause
 
-APART_NAMED: Final = 5
-"""Sessions, or document stores, that a refusal names."""
+SESSIONS_NAMED: Final = 5
+"""Sessions that a refusal names."""
 
 
-async def check_quiet(side: Side, now: Instant) -> None:
+async def check_quiet(side: Side, now: Instant, pause: Pause) -> None:
     """Refuse a source that is not at rest, before anything is touched. Raises NotQuiescent."""
     intent = await side.authority.execute(FindOpenIntent(side.storage))
     if intent is not None:
         raise NotQuiescent(expected="no open landing", found=f"open intent {intent}")
-    await check_only_worlds(side)
-    for world in await side.worlds():
+    held = await side.streams()
+    check_no_session(held.sessions)
+    for world in held.worlds:
         state = await side.authority.execute(FindWorld(side.ref(world)))
         refused = unquiet(world, state.head, state.landed, now)
         if refused is not None:
             raise refused
         if state.head.status == "active":
             await _check_read(side, world)
+    await StoresMoved(side, held.stores, pause).check_quiet(now)
 
 
-async def check_only_worlds(side: Side) -> None:
-    """Refuse a source with sessions or document stores: they are not copied, and half a move is none.
+def check_no_session(found: Sequence[str]) -> None:
+    """Refuse a source with sessions: they are not copied, and half a move is none.
 
-    Perdure's own document store stays where it is: it holds the jobs of that storage, this move
-    perhaps among them. Raises NotQuiescent, which names what is there.
+    Raises NotQuiescent, which names what is there.
     """
-    apart = {"session": await side.sessions(), "document store": await side.stores()}
-    for kind, found in apart.items():
-        if found:
-            named = ", ".join(map(repr, found[:APART_NAMED]))
-            more = f" and {len(found) - APART_NAMED} more" if len(found) > APART_NAMED else ""
-            raise NotQuiescent(
-                expected=f"a source without {kind}s, which can not be moved yet",
-                found=f"{kind} {named}{more}",
-            )
+    if found:
+        named = ", ".join(map(repr, found[:SESSIONS_NAMED]))
+        more = f" and {len(found) - SESSIONS_NAMED} more" if len(found) > SESSIONS_NAMED else ""
+        raise NotQuiescent(
+            expected="a source without sessions, which can not be moved yet",
+            found=f"session {named}{more}",
+        )
 
 
 async def _check_read(side: Side, world: World) -> None:

@@ -272,13 +272,6 @@ def test_a_finish_that_was_given_back_is_resumed_and_not_counted_however_often(s
 # 14: blocked
 
 
-def test_an_abort_without_words_is_no_restart(store):
-    store.start()
-    store.abort("")
-
-    assert store.taken().record.outcome == Failed(Aborted(""))
-
-
 def test_a_blocked_job_stays_until_it_is_aborted(store):
     store.start()
     store.take(fingerprint="other")

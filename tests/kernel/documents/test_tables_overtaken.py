@@ -25,8 +25,9 @@ from tests.support.store_pages import (
 from perdure.kernel.documents.declare import DeclareTables
 from perdure.kernel.documents.errors import NewerTable, TableMigrating
 from perdure.kernel.documents.migrate import AlterTable, EndMove, MoveRows, chunk_rows_max
+from perdure.kernel.documents.moves import OVERTAKEN_MAX
 from perdure.kernel.documents.rows import DeleteRow, PutRow
-from perdure.kernel.documents.tables import OVERTAKEN_MAX, Table, stored_as
+from perdure.kernel.documents.tables import Table, stored_as
 from perdure.kernel.errors import Invalid, SchemaMismatch
 
 pytestmark = pytest.mark.stores

@@ -32,6 +32,7 @@ from perdure.kernel.errors import PerdureError, Unavailable
 from perdure.kernel.ids import DocumentId
 from perdure.kernel.view import View
 from perdure.runtime.documents.store import OpenStore
+from perdure.runtime.documents.stores import DocumentStores
 from perdure.runtime.documents.tables import prepared
 
 pytestmark = pytest.mark.stores
@@ -172,6 +173,15 @@ async def test_whoever_may_not_move_a_table_reads_it_as_soon_as_its_holder_has()
             await prepared(holder, [NEW], MIGRATIONS)
 
             await check_moved(store)
+
+
+async def test_who_declares_what_rows_are_not_yet_is_told_their_version() -> None:
+    records = MemoryStore()
+    async with handle(records) as store:
+        stores = DocumentStores(store.means, REF.storage)
+
+        with pytest.raises(TableMigrating, match="found rows of version 1, which its owner"):
+            await stores.declare(REF.store, NEW)
 
 
 async def test_what_another_version_overtakes_is_refused_for_good() -> None:

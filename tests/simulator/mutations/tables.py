@@ -97,14 +97,14 @@ MUTATIONS = (
         (
             Edit(
                 LANDING,
-                "        intent = None if head.intent is None else view.peek("
-                "intent_key(self.stream, head.intent))\n",
+                "        intent = None if head.intent is None else "
+                "_open_intent(view, self.stream, head.intent)\n",
                 "        intent = None\n",
             ),
             Edit(
                 LANDING,
-                "        if head.intent is not None:\n            known",
-                "        if head.intent == self.batch:\n            known",
+                "        if head.intent is not None:\n            if _open_intent(",
+                "        if head.intent == self.batch:\n            if _open_intent(",
             ),
         ),
         Simulated("storms"),

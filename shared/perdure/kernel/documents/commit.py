@@ -9,14 +9,16 @@ from typing import ClassVar, Final
 
 from perdure.kernel.canonical import canonical
 from perdure.kernel.documents.attempt import found_attempt
-from perdure.kernel.documents.commit_keys import KeyCommit
 from perdure.kernel.documents.errors import (
     FollowsSource,
     IdsMoved,
     OwnerHeld,
     StoreDiverged,
     StoreImporting,
+    StoreMoved,
+    StoreMoving,
 )
+from perdure.kernel.documents.order import in_order
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import (
     HeldOwner,
@@ -26,13 +28,7 @@ from perdure.kernel.documents.records import (
 )
 from perdure.kernel.documents.step import StagedWrite, Step
 from perdure.kernel.documents.tables import checked_name, tables_altered
-from perdure.kernel.documents.writes import (
-    ChangeDocument,
-    CopyDocument,
-    CreateDocument,
-    RetireDocument,
-    begin_lives,
-)
+from perdure.kernel.documents.writes import begin_lives
 from perdure.kernel.errors import InvalidId, NotFound, OutOfRange, StaleWriter, TooLarge
 from perdure.kernel.ids import Epoch, Holder, Instant, Partition, Seq, Token
 from perdure.kernel.limits import HOLDER_BYTES_MAX, LEASE_MS_MAX
@@ -92,8 +88,8 @@ class CommitWrites(DocumentsRequest):
     those behind it before it is taken for new. ``next_id`` is the least that may be given from now
     on. ``grip`` must hold, whatever is written; of ``grips`` those whose owners are. ``schema`` is what its
     tables were prepared at; without it, each table is held to what the store has of it.
-    Raises: NotFound, OwnerHeld, StaleWriter, TableMigrating, StoreDiverged, FarBehind, IdsMoved,
-    and what the writes raise.
+    Raises: NotFound, OwnerHeld, StaleWriter, TableMigrating, StoreDiverged, StoreMoving,
+    StoreMoved, FarBehind, IdsMoved, and what the writes raise.
     """
 
     staged: tuple[StagedWrite, ...]
@@ -118,6 +114,7 @@ class CommitWrites(DocumentsRequest):
         known = found_attempt(view, head, self.seen, self.attempt)
         if known is not None:
             return Decision(happened(known))
+        check_open(head, self.ref)
         grips = self.grips if self.grip is None else (*self.grips, self.grip)
         if self.grip is not None:
             check_grip(head, self.grip)
@@ -154,44 +151,12 @@ def happened(entry: Logged) -> Committed:
     return Committed(entry.seq, entry.next_id, tuple(ids), replayed=True, entry=entry)
 
 
-def in_order(staged: Sequence[StagedWrite]) -> list[StagedWrite]:
-    """Return writes in the order they are applied.
-
-    Rows as they were staged; then documents that were there, content before retirement: that frees
-    the addresses which creations take, each with its own retirement behind it; at last the id under
-    which the commit was asked for.
-    """
-    rows: list[StagedWrite] = []
-    changes: list[StagedWrite] = []
-    retirements: list[RetireDocument] = []
-    creations: list[StagedWrite] = []
-    keys: list[StagedWrite] = []
-    created = {each.id for each in staged if isinstance(each, CreateDocument | CopyDocument)}
-    fresh = [each for each in staged if isinstance(each, RetireDocument) and each.id in created]
-    for each in staged:
-        match each:
-            case ChangeDocument() if each.id not in created:
-                changes.append(each)
-            case RetireDocument():
-                if each.id not in created:
-                    retirements.append(each)
-            case ChangeDocument():
-                creations.append(each)
-            case CreateDocument() | CopyDocument():
-                creations.append(each)
-                creations += [ended for ended in fresh if ended.id == each.id]
-            case KeyCommit():
-                keys.append(each)
-            case _:
-                rows.append(each)
-    return [*rows, *changes, *retirements, *creations, *keys]
-
-
 def existing_head(view: View, ref: DocumentStoreRef) -> StoreHead:
-    """Return the head of a store that may be written, and condition the commit on it.
+    """Return the head of a store of which commits are asked, and condition the commit on it.
 
-    Raises: NotFound; StoreImporting; StoreDiverged for a replica that was told what does not fit,
-    FollowsSource for any other.
+    Whether it takes one is for :func:`check_open` to say, once it is known that one is needed.
+    Raises: NotFound; StoreImporting, StoreMoving; StoreDiverged for a replica that was told what
+    does not fit, FollowsSource for any other.
     """
     head = view.get(store_head_key(ref.partition))
     if head is None:
@@ -207,11 +172,26 @@ def existing_head(view: View, ref: DocumentStoreRef) -> StoreHead:
 
 
 def check_whole(head: StoreHead, ref: DocumentStoreRef) -> None:
-    """Refuse to look at half an import. Raises StoreImporting."""
+    """Refuse to look at half an import, or half a move. Raises StoreImporting, StoreMoving."""
     if head.importing is not None:
         raise StoreImporting(
             expected=f"document store {ref.store!r} as a whole",
             found=f"an import of {head.importing.sha256[:12]}… that has not ended",
+        )
+    if head.status == "staged":
+        raise StoreMoving(
+            expected=f"document store {ref.store!r} as a whole",
+            found="what a migration has brought of it, which has not ended or was given up",
+        )
+
+
+def check_open(head: StoreHead, ref: DocumentStoreRef) -> None:
+    """Refuse to write to a store that lives elsewhere, or soon will. Raises StoreMoving, StoreMoved."""
+    if head.status != "open":
+        kind = StoreMoved if head.status == "moved" else StoreMoving
+        raise kind(
+            expected=f"document store {ref.store!r} to take commits here",
+            found=f"one that is {head.status} to another storage",
         )
 
 
@@ -309,7 +289,8 @@ class TakeOwner(DocumentsRequest):
 
     The same holder keeps its epoch while its lease runs. A lease of 0 holds until somebody else
     takes the owner, or writes what is its.
-    Raises: OwnerHeld, NotFound, StoreDiverged; TooLarge if HELD_OWNERS_MAX others are held.
+    Raises: OwnerHeld, NotFound, StoreDiverged, StoreMoving, StoreMoved; TooLarge if
+    HELD_OWNERS_MAX others are held.
     """
 
     owner: str
@@ -334,6 +315,7 @@ class TakeOwner(DocumentsRequest):
 
     def decide(self, view: View, now: Instant) -> Decision[tuple[OwnerGrip, StoreHead]]:
         head = existing_head(view, self.ref)
+        check_open(head, self.ref)
         held = head.held_by(self.owner, now)
         until = Instant(now + self.lease_ms)
         if held is not None and held.holder != self.holder:
@@ -361,7 +343,7 @@ class TakeOwner(DocumentsRequest):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOwner(DocumentsRequest):
-    """Let go of an owner; nothing if another has it by now."""
+    """Let go of an owner; nothing if another has it by now, or the store is elsewhere."""
 
     grip: OwnerGrip
 
@@ -374,6 +356,6 @@ class ReleaseOwner(DocumentsRequest):
             raise no_store(self.ref)
         mine = (self.grip.owner, self.grip.epoch, self.grip.holder)
         rest = tuple(each for each in head.held if (each.owner, each.epoch, each.holder) != mine)
-        if rest == head.held:
+        if rest == head.held or head.status != "open":
             return Decision(None)
         return Decision(None, (replace(head, held=rest),))

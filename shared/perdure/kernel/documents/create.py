@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from perdure.kernel.caller import LOCAL, Caller
-from perdure.kernel.documents.commit import DocumentsRequest, no_store
+from perdure.kernel.documents.commit import DocumentsRequest, check_whole, no_store
 from perdure.kernel.documents.records import (
     DocumentStore,
     HeldOwner,
@@ -14,6 +14,7 @@ from perdure.kernel.documents.records import (
     document_store_key,
     store_head_key,
 )
+from perdure.kernel.documents.underway import StoreStatus
 from perdure.kernel.errors import Conflict, Contended
 from perdure.kernel.floor import check_floor, floor_key
 from perdure.kernel.ids import (
@@ -48,6 +49,8 @@ class DocumentStoreInfo:
     importing: bool = False
     """An import into it has not ended."""
 
+    status: StoreStatus = "open"
+
 
 def told(store: DocumentStore, head: StoreHead) -> DocumentStoreInfo:
     """Put catalog record and head together."""
@@ -62,6 +65,7 @@ def told(store: DocumentStore, head: StoreHead) -> DocumentStoreInfo:
         diverged=head.diverged,
         follows=head.follows,
         importing=head.importing is not None,
+        status=head.status,
     )
 
 
@@ -97,13 +101,15 @@ class CreateDocumentStore(DocumentsRequest):
     def decide(self, view: View, now: Instant) -> Decision[DocumentStoreInfo]:
         store = view.get(document_store_key(self.ref))
         head = view.get(store_head_key(self.ref.partition))
-        if store is not None and head is not None:
+        if store is not None and head is not None and head.status != "staged":
             if store.app != self.app:
                 raise Conflict(
                     expected=f"document store {self.ref.store!r} of app {self.app!r}",
                     found=f"one of app {store.app!r}",
                 )
             return Decision(told(store, head))
+        if head is not None:
+            check_whole(head, self.ref)
         if store is not None or head is not None:
             raise Contended(
                 expected=f"all of document store {self.ref.store!r} or nothing",
@@ -132,9 +138,9 @@ class DescribeDocumentStore(DocumentsRequest):
     def decide(self, view: View, now: Instant) -> Decision[DocumentStoreInfo]:
         store = view.peek(document_store_key(self.ref))
         head = view.peek(store_head_key(self.ref.partition))
-        if store is not None and head is not None:
+        if store is not None and head is not None and head.status != "staged":
             return Decision(told(store, head))
-        if store is None and head is None:
+        if store is None and (head is None or head.status == "staged"):
             raise no_store(self.ref)
         raise SeenInPart(self.reads().peeks, no_store(self.ref))
 
@@ -171,7 +177,7 @@ class DiscoverDocumentStores:
         infos = [
             told(store, head)
             for store, key in zip(stores, heads, strict=True)
-            if (head := view.peek(key)) is not None
+            if (head := view.peek(key)) is not None and head.status != "staged"
         ]
         more = stores[-1].store if len(stores) == self.limit else None
         return Decision((infos, more))

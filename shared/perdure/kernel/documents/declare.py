@@ -9,6 +9,7 @@ from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.documents.commit import (
     DocumentsRequest,
     OwnerGrip,
+    check_open,
     check_owners,
     existing_head,
     logged,
@@ -81,6 +82,7 @@ class DeclareTables(DocumentsRequest):
                 behind.append((table, stored))
         if not made:
             return Decision(Declared(head.schema, tuple(behind)))
+        check_open(head, self.ref)
         head = check_owners(head, step.owners, self.grips, now)
         after, entry = logged(head, step, self.attempt, now)
         return Decision(Declared(after.schema, tuple(behind)), (*step.writes(), entry, after))

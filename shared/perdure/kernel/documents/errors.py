@@ -44,6 +44,8 @@ Refused
 ├── StoreClosed          the store was closed
 ├── StoreDiverged        the replica is not what its source was
 ├── StoreImporting       an import has not come to its end: nothing is visible
+├── StoreMoving          the store is being moved to another storage
+├── StoreMoved           the store lives in another storage by now
 ├── FollowsSource        the store is a replica: it takes the commits of its source alone
 ├── LogTrimmed           the entries asked for have left the log
 ├── FollowFailed         something that a host follows has failed; the host attaches it again
@@ -187,6 +189,12 @@ class StoreDiverged(Refused): ...
 
 
 class StoreImporting(Refused): ...
+
+
+class StoreMoving(Refused): ...
+
+
+class StoreMoved(Refused): ...
 
 
 class FollowsSource(Refused): ...

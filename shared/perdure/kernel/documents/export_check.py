@@ -32,16 +32,10 @@ from perdure.kernel.documents.export_parts import (
     read_part,
     table_of,
 )
+from perdure.kernel.documents.moves import altered, check_alter, moved_up_to
 from perdure.kernel.documents.places import Address
 from perdure.kernel.documents.records import HISTORIES, Document, Revision, Row
-from perdure.kernel.documents.tables import (
-    StoredTable,
-    Table,
-    altered,
-    check_alter,
-    moved_up_to,
-    stored_as,
-)
+from perdure.kernel.documents.tables import StoredTable, Table, stored_as
 from perdure.kernel.errors import Invalid
 from perdure.kernel.ids import DocumentId, Epoch, Lineage, Partition, Seq
 from perdure.kernel.shown import shown

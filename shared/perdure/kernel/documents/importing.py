@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from perdure.kernel.documents import places
-from perdure.kernel.documents.commit import DocumentsRequest, no_store
+from perdure.kernel.documents.commit import DocumentsRequest, check_open, check_whole, no_store
 from perdure.kernel.documents.commit_keys import CommitKey
 from perdure.kernel.documents.create import DocumentStoreInfo, told
 from perdure.kernel.documents.errors import StoreImporting
@@ -86,7 +86,7 @@ class BeginImport(DocumentsRequest):
 
     Returns the records that are written already. Raises: InvalidId; NotEmpty for a store that has
     anything in it; StoreImporting for one that another export is being imported into;
-    Conflict for one of another application.
+    StoreMoving, StoreMoved; Conflict for one of another application.
     """
 
     lineage: Lineage
@@ -138,6 +138,8 @@ class BeginImport(DocumentsRequest):
             writes.append(store)
         if head is None:
             head = StoreHead(partition=self.stream, lineage=self.lineage)
+        check_whole(head, self.ref)
+        check_open(head, self.ref)
         check_empty(head)
         head = replace(head, importing=Importing(sha256=self.sha256, done=0))
         return Decision(0, (*writes, head))

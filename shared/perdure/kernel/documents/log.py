@@ -6,7 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from perdure.kernel.documents.commit import DocumentsRequest, check_whole, no_store
+from perdure.kernel.documents.commit import (
+    DocumentsRequest,
+    check_open,
+    check_whole,
+    no_store,
+)
 from perdure.kernel.documents.errors import LogTrimmed, StaleCursor
 from perdure.kernel.documents.places import DocumentStoreRef, log_sort
 from perdure.kernel.documents.records import Logged, StoreHead, logged_key, store_head_key
@@ -151,6 +156,8 @@ class TrimLog(DocumentsRequest):
         keys = [logged_key(self.stream, Seq(seq)) for seq in range(head.log_from, through + 1)]
         if not keys:
             return Decision(Trimmed(head.log_from, 0, is_done=True))
+        check_whole(head, self.ref)
+        check_open(head, self.ref)
         view.require(peeks=keys)
         # What is not there is gone: a damaged log can still be trimmed.
         gone = [Removed(key) for key in keys if view.peek(key) is not None]

@@ -18,6 +18,7 @@ from perdure.kernel.documents import places
 from perdure.kernel.documents.commit import (
     DocumentsRequest,
     OwnerGrip,
+    check_open,
     check_owners,
     existing_head,
     logged,
@@ -30,6 +31,13 @@ from perdure.kernel.documents.errors import (
     UnknownTable,
 )
 from perdure.kernel.documents.export_parts import table_of
+from perdure.kernel.documents.moves import (
+    altered,
+    check_alter,
+    moved_up_to,
+    moving_table,
+    shapes_of,
+)
 from perdure.kernel.documents.places import Part
 from perdure.kernel.documents.records import Row, StoreHead, row_key, store_head_key
 from perdure.kernel.documents.rows import index_key, replace_row, row_of
@@ -37,12 +45,7 @@ from perdure.kernel.documents.step import Step
 from perdure.kernel.documents.tables import (
     StoredTable,
     Table,
-    altered,
-    check_alter,
     check_table,
-    moved_up_to,
-    moving_table,
-    shapes_of,
     stored_as,
     stored_table_key,
 )
@@ -105,6 +108,7 @@ class _TableRequest(DocumentsRequest):
     def _ended(
         self, head: StoreHead, step: Step, stored: StoredTable, now: Instant
     ) -> Decision[Moved]:
+        check_open(head, self.ref)
         head = check_owners(head, step.owners, self.grips, now)
         after, entry = logged(head, step, self.attempt, now)
         return Decision(Moved(after.schema, stored), (*step.writes(), entry, after))

@@ -11,7 +11,7 @@ from perdure.kernel.canonical import canonical, digest, strict
 from perdure.kernel.documents import places
 from perdure.kernel.documents.bodies import fields_in, json_in, object_in, typed
 from perdure.kernel.documents.places import Address, DocumentStoreRef, Part
-from perdure.kernel.documents.underway import Importing
+from perdure.kernel.documents.underway import Importing, StoreStatus
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import (
     DocumentId,
@@ -80,6 +80,7 @@ class StoreHead(Record):
         "diverged": None,
         "follows": False,
         "importing": None,
+        "status": "open",
     }
 
     lineage: Lineage
@@ -103,9 +104,10 @@ class StoreHead(Record):
     """It is a replica: it takes the commits of its source, and none of its own."""
 
     importing: Importing | None = None
+    status: StoreStatus = "open"
 
     def body(self) -> bytes:
-        is_usual = self.diverged is None and self.importing is None
+        is_usual = self.diverged is None and self.importing is None and self.status == "open"
         if is_usual and all(each.holder.isascii() for each in self.held):
             return spelling.store_head(self)
         # Texts of anybody: one that could not be read again is refused.

@@ -11,6 +11,7 @@ from perdure.kernel.canonical import canonical, strict
 from perdure.kernel.documents import replaying
 from perdure.kernel.documents.commit import (
     DocumentsRequest,
+    check_open,
     check_undivided,
     check_whole,
     logged,
@@ -65,6 +66,7 @@ class ApplyLogged(DocumentsRequest):
         head = self._head(view, now)
         if self.entry.seq == head.seq and self.entry.digest == head.digest:
             return Decision(Applied(head.seq))  # it was asked for before
+        check_open(head, self.ref)
         if self.entry.seq != head.seq + 1:
             raise NotAFollower(
                 expected=f"commit {head.seq + 1}, the next of the replica",
@@ -153,6 +155,7 @@ class PromoteReplica(DocumentsRequest):
         check_undivided(head, self.ref)
         if not head.follows:
             return Decision(head)
+        check_open(head, self.ref)
         promoted = replace(head, follows=False, epoch=Epoch(head.epoch + 1))
         return Decision(promoted, (promoted,))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from perdure.kernel.documents.commit import DocumentsRequest, no_store
+from perdure.kernel.documents.commit import DocumentsRequest, check_open, no_store
 from perdure.kernel.documents.leftover import Leftover, contents_before, leftovers
 from perdure.kernel.documents.records import store_head_key
 from perdure.kernel.ids import Instant
@@ -43,6 +43,7 @@ class SweepContents(DocumentsRequest):
         waiting = view.find(leftovers(self.stream, COUNTED_MAX))
         if not waiting:
             return Decision(Swept(0, 0))
+        check_open(head, self.ref)
         first, rest = waiting[0], sum(each.count for each in waiting[1:])
         wanted = contents_before(self.stream, first.id, first.before)
         found = view.find(wanted)

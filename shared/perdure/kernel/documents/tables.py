@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, get_args
 
 from perdure.kernel.canonical import canonical, digest
@@ -43,10 +43,6 @@ _IN_KEYS: Final = ("int", "str", "bool")
 INDEXES_MAX: Final = 16
 """Indexes of one table: a row that gains or loses all of them is written with two others in one
 commit. Source: COMMIT_ACTIONS_MAX."""
-
-OVERTAKEN_MAX: Final = 8
-"""Moves of one table that newer versions have overtaken before their end: each keeps its columns
-and indexes in the table's record. Source: choice."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.@-]{1,64}\Z")
 
@@ -94,20 +90,14 @@ class Table:
                 checked_name(name, what=what)
         for used in (self.key, *self.indexes.values()):
             wrong = [each for each in used if self.columns.get(each) not in _IN_KEYS]
-            if not used or wrong:
+            if not used or wrong or len(set(used)) < len(used):
                 raise Invalid(
-                    expected=f"keys and indexes of {self.full_name} of int, str and bool columns",
+                    expected=f"keys and indexes of {self.full_name} of int, str and bool columns,"
+                    " each once",
                     found=shown(wrong or used),
                 )
-            if len(set(used)) < len(used):
-                raise Invalid(
-                    expected=f"keys and indexes of {self.full_name} with each column once",
-                    found=shown(used),
-                )
-        if type(self.version) is not int or not 1 <= self.version <= places.SAFE_INTEGER_MAX:
-            raise Invalid(
-                expected=f"a version of 1 to {places.SAFE_INTEGER_MAX}", found=shown(self.version)
-            )
+        if type(self.version) is not int or self.version < 1:
+            raise Invalid(expected="a version of 1 or more", found=shown(self.version))
         if len(self.indexes) > INDEXES_MAX:
             raise TooLarge(
                 expected=f"at most {INDEXES_MAX} indexes of {self.full_name}",
@@ -284,62 +274,16 @@ def stored_as(store: Partition, table: Table) -> StoredTable:
 
 def declared_by(stored: StoredTable) -> Table:
     """Return the table that a store's own record describes."""
-    return _table(stored, stored.version, stored.columns, stored.indexes)
+    return shaped(stored, stored.version, stored.columns, stored.indexes)
 
 
-def moving_table(stored: StoredTable) -> Table:
-    """Return the table that a moving table is on its way to be."""
-    assert stored.moving is not None, f"{stored.name} is at rest"
-    return _moved_by(stored, stored.moving)
-
-
-def shapes_of(stored: StoredTable) -> dict[int, Table]:
-    """Return what rows of a table may be, by version: of several while it moves."""
-    moves = stored.overtaken if stored.moving is None else (*stored.overtaken, stored.moving)
-    between = {each.version: _moved_by(stored, each) for each in moves}
-    return {stored.version: declared_by(stored), **between}
-
-
-def altered(stored: StoredTable, table: Table) -> StoredTable:
-    """Return what a store keeps of a table that is to be brought to another shape from now on.
-
-    What an earlier move has come to stays known: its rows are of its version until they are met.
-    """
-    moving = stored.moving
-    overtaken = stored.overtaken
-    if moving is not None and moving.behind is not None:
-        overtaken = (moving, *overtaken)
-    return replace(stored, moving=moving_to(table), overtaken=overtaken)
-
-
-def moved_up_to(stored: StoredTable, sort: str) -> StoredTable:
-    """Return what a store keeps of a moving table whose rows up to a sort key are there."""
-    assert stored.moving is not None, f"{stored.name} is at rest"
-    overtaken = tuple(each for each in stored.overtaken if (each.behind or "") > sort)
-    return replace(stored, moving=replace(stored.moving, behind=sort), overtaken=overtaken)
-
-
-def moving_to(table: Table, behind: str | None = None) -> Moving:
-    """Return what a store keeps of a table that rows are being brought to."""
-    return Moving(
-        version=table.version,
-        fingerprint=table.fingerprint,
-        columns=dict(table.columns),
-        indexes={name: tuple(columns) for name, columns in table.indexes.items()},
-        behind=behind,
-    )
-
-
-def _moved_by(stored: StoredTable, move: Moving) -> Table:
-    return _table(stored, move.version, move.columns, move.indexes)
-
-
-def _table(
+def shaped(
     stored: StoredTable,
     version: int,
     columns: dict[str, str],
     indexes: dict[str, tuple[str, ...]],
 ) -> Table:
+    """Return the table that a store's record of one describes, as a version of it is."""
     owner, _, name = stored.name.partition(":")
     return Table(
         owner=owner,
@@ -371,29 +315,6 @@ def check_table(stored: StoredTable, table: Table) -> int:
             found="other columns, key or indexes: a change needs a new version",
         )
     return stored.version
-
-
-def check_alter(stored: StoredTable, table: Table) -> None:
-    """Refuse a change that no migration of rows can make.
-
-    Raises: Invalid for another key; NewerTable; TableMigrating if too many moves were overtaken.
-    """
-    newest = stored.moving_to or stored.version
-    if newest >= table.version:
-        raise NewerTable(
-            expected=f"{stored.name} below version {table.version}", found=f"version {newest}"
-        )
-    if len(altered(stored, table).overtaken) > OVERTAKEN_MAX:
-        raise TableMigrating(
-            expected=f"at most {OVERTAKEN_MAX} moves of {stored.name} that others have overtaken",
-            found=f"one more: prepare it at version {newest} first",
-        )
-    was = [(name, stored.columns[name]) for name in stored.key_columns]
-    shall_be = [(name, table.columns[name]) for name in table.key]
-    if was != shall_be:
-        raise Invalid(
-            expected=f"the key of {stored.name} to stay: {shown(was)}", found=shown(shall_be)
-        )
 
 
 def tables_altered(prepared: int | None, found: int) -> TableMigrating:

@@ -29,12 +29,25 @@ READ_BYTES: Final = 1_024 * 1_024
 UNFINISHED: Final = ".export-"
 """What the name of a file begins with that is no whole export yet. Its writer has it in hand."""
 
+JOBS_FOLDER: Final = "export"
+"""Where a storage has the exports that its jobs made, beside its data."""
+
 
 class Sink(Protocol):
     """Takes the bytes of an export; it has its name once it is finished."""
 
     async def write(self, data: bytes) -> None: ...
     async def finish(self) -> None: ...
+
+
+class NoSink:
+    """Takes an export for its digest alone."""
+
+    async def write(self, data: bytes) -> None:
+        pass
+
+    async def finish(self) -> None:
+        pass
 
 
 class Source(Protocol):

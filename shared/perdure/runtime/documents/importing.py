@@ -17,9 +17,10 @@ from perdure.kernel.documents.importing import (
     records_of,
 )
 from perdure.kernel.documents.jobs.records import JobAddress, job_at
+from perdure.kernel.documents.moves import shapes_of
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import Row
-from perdure.kernel.documents.tables import StoredTable, Table, shapes_of
+from perdure.kernel.documents.tables import StoredTable, Table
 from perdure.kernel.ids import Lineage
 from perdure.kernel.limits import BODY_BYTES_MAX
 from perdure.kernel.record import Record

@@ -17,7 +17,8 @@ from perdure.kernel.documents.migrate import (
     migrated,
     rows_left,
 )
-from perdure.kernel.documents.tables import StoredTable, Table, altered, shapes_of
+from perdure.kernel.documents.moves import altered, shapes_of
+from perdure.kernel.documents.tables import StoredTable, Table
 from perdure.runtime.documents.store import OpenStore
 
 AS_IT_WAS: Final[Migrate] = lambda row, _: row  # noqa: E731  # a value among others

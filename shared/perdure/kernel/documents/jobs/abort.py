@@ -22,11 +22,15 @@ Marked = Literal["marked", "terminal"]
 class AbortJob(JobRequest):
     """Mark a job as one that shall end: "marked", or "terminal" if it has ended already.
 
-    A blocked job is dropped at once: nobody else would. The first reason stands.
+    A job that is blocked, or that no code knows, is dropped at once: nobody else would. The first
+    reason stands.
     Raises: NotFound, UnknownJob, TooLarge.
     """
 
     reason: str = "aborted"
+    is_orphan: bool = False
+    """No code declares it any more: it is ended here, unless somebody has it in hand still."""
+
     by: Caller = LOCAL
     """Whose quota it is paid from."""
 
@@ -47,7 +51,8 @@ class AbortJob(JobRequest):
                 raise unknown_job(self.ref, self.job)
             return Decision("terminal")
         record = found.record
-        if record.phase == "blocked":
+        is_left = self.is_orphan and not record.claim.is_held(now)
+        if record.phase == "blocked" or is_left:
             outcome = record.outcome or Failed(Aborted(self.reason))
             step.end(found, outcome, record.claim.epoch)
             return step.decision("marked")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from perdure.kernel.documents.commit import DocumentsRequest, no_store
+from perdure.kernel.documents.commit import DocumentsRequest
 from perdure.kernel.documents.errors import InvalidCursor
 from perdure.kernel.documents.jobs.records import (
     JobAddress,
@@ -23,6 +23,7 @@ from perdure.kernel.documents.jobs.value import (
     Outcome,
     WireError,
 )
+from perdure.kernel.documents.log import read_head
 from perdure.kernel.documents.places import ENDS, JOBS, SAFE_INTEGER_MAX
 from perdure.kernel.documents.read import DocumentScan
 from perdure.kernel.documents.records import Document, revision_key, store_head_key
@@ -101,7 +102,10 @@ def ended_info(job: JobAddress, end: JobEnd) -> JobInfo:
 
 @dataclass(frozen=True, slots=True)
 class DescribeJob(DocumentsRequest):
-    """Tell where a job stands, or what it came to. Raises NotFound, UnknownJob."""
+    """Tell where a job stands, or what it came to.
+
+    Raises: NotFound, UnknownJob, StoreImporting, StoreMoving.
+    """
 
     job: JobAddress
 
@@ -110,8 +114,7 @@ class DescribeJob(DocumentsRequest):
         return Reads(keys=(store_head_key(self.stream),), ranges=lives)
 
     def decide(self, view: View, now: Instant) -> Decision[JobInfo]:
-        if view.peek(store_head_key(self.stream)) is None:
-            raise no_store(self.ref)
+        read_head(view, self.ref)
         end = find_end(view, self.stream, self.job)
         if end is not None:
             return Decision(ended_info(self.job, end))
@@ -136,7 +139,7 @@ class ListJobs(DocumentsRequest):
 
     ``phase`` is one of PHASES or ENDED; None is every phase, and not those that have ended. A page
     may hold fewer than ``limit`` and still have another behind it.
-    Raises: NotFound, InvalidValue, InvalidCursor.
+    Raises: NotFound, InvalidValue, InvalidCursor, StoreImporting, StoreMoving.
     """
 
     owner: str
@@ -163,8 +166,7 @@ class ListJobs(DocumentsRequest):
         return Reads(keys=(store_head_key(self.stream),))
 
     def decide(self, view: View, now: Instant) -> Decision[JobsPage]:
-        if view.peek(store_head_key(self.stream)) is None:
-            raise no_store(self.ref)
+        read_head(view, self.ref)
         namespace = ENDS if self.phase == ENDED else JOBS
         scan = DocumentScan(self.owner, namespace, kind=self.name)
         documents, behind = scan.page(view, self.stream, self.behind, self.limit)

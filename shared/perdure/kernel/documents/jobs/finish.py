@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from perdure.kernel.documents.commit import check_owners, in_order
+from perdure.kernel.documents.commit import check_owners
 from perdure.kernel.documents.jobs.step import (
     JobStep,
     released,
@@ -18,6 +18,7 @@ from perdure.kernel.documents.jobs.value import (
     backoff_ms,
 )
 from perdure.kernel.documents.jobs.work import JobWork
+from perdure.kernel.documents.order import in_order
 from perdure.kernel.documents.step import StagedWrite
 from perdure.kernel.documents.writes import lives_before
 from perdure.kernel.errors import Conflict

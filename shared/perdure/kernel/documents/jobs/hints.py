@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
-from perdure.kernel.documents.commit import DocumentsRequest, existing_head
+from perdure.kernel.documents.commit import DocumentsRequest, check_open, existing_head
 from perdure.kernel.documents.jobs.records import (
     JobAddress,
     JobWake,
@@ -16,12 +16,15 @@ from perdure.kernel.documents.jobs.records import (
 )
 from perdure.kernel.documents.places import job_wake_partition
 from perdure.kernel.documents.records import store_head_key
+from perdure.kernel.documents.underway import StoreStatus
 from perdure.kernel.documents.writes import lives_before
 from perdure.kernel.hints import HintsDue
 from perdure.kernel.ids import Instant, Partition
 from perdure.kernel.view import Decision, Reads, Removed, View
 
 JobRest = Literal["due", "held", "waits", "rests"]
+
+_UNDER_WAY: Final[tuple[StoreStatus, ...]] = ("staged", "moving")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,8 @@ class RestJob(DocumentsRequest):
     """Tell whether the job that a hint names is due, and take a hint away that it does not name.
 
     A job of this minute may wait for its second. A hint of a store that is not there stays, and so
-    does one of a store whose import has not ended.
+    does one of a store whose import has not ended, or that is being moved; none of a moved one is
+    needed here any more.
     """
 
     job: JobAddress
@@ -57,9 +61,10 @@ class RestJob(DocumentsRequest):
     def decide(self, view: View, now: Instant) -> Decision[JobRest]:
         head = view.get(store_head_key(self.stream))
         hint = view.get(job_wake_key(self.ref.wake, self.hint))
-        if head is not None and head.importing is not None:
+        if head is not None and (head.importing is not None or head.status in _UNDER_WAY):
             return Decision("waits")
-        found = None if head is None else find_job(view, self.stream, self.job)
+        is_here = head is not None and head.status == "open"
+        found = find_job(view, self.stream, self.job) if is_here else None
         if found is not None and self._is_its(found.record.hint):
             if found.record.claim.is_held(now):
                 return Decision("held")
@@ -99,4 +104,5 @@ class HintJob(DocumentsRequest):
         hint = hint_of(self.ref, self.job, found.record.wakes_at)
         if view.get(hint.key) is not None:
             return Decision(reply=False)
+        check_open(head, self.ref)
         return Decision(reply=True, writes=(hint, head))

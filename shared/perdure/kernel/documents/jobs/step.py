@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from perdure.kernel.documents.commit import DocumentsRequest, existing_head, logged
+from perdure.kernel.documents.commit import DocumentsRequest, check_open, existing_head, logged
 from perdure.kernel.documents.content import Content
 from perdure.kernel.documents.errors import RevisionDiffers, UnknownJob
 from perdure.kernel.documents.jobs.records import (
@@ -164,7 +164,8 @@ class JobStep:
         return end
 
     def decision(self, reply: T) -> Decision[T]:
-        """Return what the step comes to."""
+        """Return what the step comes to. Raises StoreMoving, StoreMoved."""
+        check_open(self.head, self._request.ref)
         begin_lives(self.step)
         after, entry = logged(self.head, self.step, self._request.attempt, self.now)
         return Decision(reply, (*self.step.writes(), *self._hints, entry, after))

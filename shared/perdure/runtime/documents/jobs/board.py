@@ -114,10 +114,12 @@ class JobBoard:
             error.job_id = job_id
             raise
 
-    async def describe(self, store: str, name: str, job: str) -> tuple[JobInfo, Any]:
+    async def describe(
+        self, store: str, name: str, job: str, *, owner: str | None = None
+    ) -> tuple[JobInfo, Any]:
         """Tell where a job stands, and what its state says. Raises NotFound, UnknownJob."""
         jobs, ref = self.jobs_in(store), self.ref(store)
-        info = await jobs.describe(store, name, job)
+        info = await jobs.describe(store, name, job, owner=owner)
 
         def state(view: View) -> Any:
             found = find_document(view, ref.partition, info.job.state)
@@ -161,10 +163,18 @@ class JobBoard:
         return page.jobs, JobsFrom(following[0]) if following else None
 
     async def abort(
-        self, store: str, name: str, job: str, *, reason: str, by: Caller = LOCAL
+        self,
+        store: str,
+        name: str,
+        job: str,
+        *,
+        reason: str,
+        owner: str | None = None,
+        by: Caller = LOCAL,
     ) -> Marked:
         """Mark a job as one that shall end. Raises NotFound, UnknownJob, TooLarge."""
-        return await self.jobs_in(store).abort(store, name, job, reason=reason, by=by)
+        jobs = self.jobs_in(store)
+        return await jobs.abort(store, name, job, reason=reason, owner=owner, by=by)
 
     async def retry(self, store: str, name: str, job: str, *, by: Caller = LOCAL) -> JobInfo:
         """Let a blocked job go on. Raises NotFound, UnknownJob; Conflict if it is not blocked."""

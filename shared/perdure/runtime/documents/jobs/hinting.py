@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from typing import Final
+from typing import Final, Protocol
 
 from perdure.kernel.documents.export import documents_range
 from perdure.kernel.documents.jobs.hints import HintJob
@@ -12,8 +12,8 @@ from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import DocumentId
 from perdure.kernel.view import Reads
-from perdure.runtime.documents.reading import AtOnce
-from perdure.runtime.documents.store import StoreMeans
+from perdure.runtime.documents.reading import AtOnce, ReadsAndExecutes
+from perdure.runtime.session.ports import Pause
 from perdure.runtime.steady import steadily
 
 HINT_TRIES: Final = 8
@@ -23,7 +23,16 @@ DOCUMENTS_PAGE: Final = 500
 """Documents that are read at once, without what they say."""
 
 
-async def jobs_in(means: StoreMeans, ref: DocumentStoreRef) -> AsyncIterator[JobAddress]:
+class Means(Protocol):
+    """What looking for jobs takes."""
+
+    @property
+    def authority(self) -> ReadsAndExecutes: ...
+    @property
+    def pause(self) -> Pause: ...
+
+
+async def jobs_in(means: Means, ref: DocumentStoreRef) -> AsyncIterator[JobAddress]:
     """Yield every job of a store that has not ended, whoever's it is. Reads all its documents."""
     behind: DocumentId | None = None
     while True:
@@ -39,7 +48,7 @@ async def jobs_in(means: StoreMeans, ref: DocumentStoreRef) -> AsyncIterator[Job
 
 
 async def hint_jobs(
-    means: StoreMeans, ref: DocumentStoreRef, jobs: Iterable[JobAddress], *, imports: bool = False
+    means: Means, ref: DocumentStoreRef, jobs: Iterable[JobAddress], *, imports: bool = False
 ) -> int:
     """Let jobs be found that have no hint, and say how many had none.
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.documents.content import base
+from perdure.kernel.documents.errors import UnknownJob
 from perdure.kernel.documents.jobs.abort import AbortJob, Marked, RetryJob
 from perdure.kernel.documents.jobs.describe import (
     ENDED,
@@ -65,6 +66,22 @@ class Jobs:
     def address(self, name: str, job: str) -> JobAddress:
         """Name a job that the application declares. Raises UnknownJob, InvalidId."""
         return JobAddress(self.app.job_named(name).owner, name, JobId(job)).checked()
+
+    def named(self, name: str, job: str, owner: str | None) -> tuple[JobAddress, bool]:
+        """Name a job, also one that no code declares any more, and say whether that is so.
+
+        Of one of these its ``owner`` must be said. Raises UnknownJob, InvalidId.
+        """
+        if owner is None or self.declares(name, owner):
+            return self.address(name, job), False
+        return JobAddress(owner, name, JobId(job)).checked(), True
+
+    def declares(self, name: str, owner: str | None) -> bool:
+        """Say whether the application has jobs of a name, and of an owner if one is said."""
+        try:
+            return owner in (None, self.app.job_named(name).owner)
+        except UnknownJob:
+            return False
 
     async def start(
         self,
@@ -124,15 +141,18 @@ class Jobs:
         *,
         reason: str = "aborted",
         joins: bool = False,
+        owner: str | None = None,
         by: Caller = LOCAL,
     ) -> Marked:
         """Ask for the end of a job: "marked", or "terminal" if it has ended already.
 
+        With its ``owner``, also of one that the application declares no more.
         With ``joins``, return when its invocation in this process, if there is one, has returned.
         Raises: NotFound, UnknownJob, TooLarge.
         """
-        ref, address = self.ref(store), self.address(name, job)
-        request = AbortJob(ref, address, self.crew.means.new_token(), reason=reason, by=by)
+        ref, (address, is_orphan) = self.ref(store), self.named(name, job, owner)
+        token = self.crew.means.new_token()
+        request = AbortJob(ref, address, token, reason=reason, is_orphan=is_orphan, by=by)
         marked = await self._steady(request.checked())
         await self.crew.abort(ref, address, reason, joins=joins)
         return marked
@@ -159,9 +179,12 @@ class Jobs:
                     break
         return hinted
 
-    async def describe(self, store: str, name: str, job: str) -> JobInfo:
+    async def describe(
+        self, store: str, name: str, job: str, *, owner: str | None = None
+    ) -> JobInfo:
         """Tell where a job stands, or what it came to. Raises NotFound, UnknownJob."""
-        return await self._steady(DescribeJob(self.ref(store), self.address(name, job)))
+        address, _ = self.named(name, job, owner)
+        return await self._steady(DescribeJob(self.ref(store), address))
 
     async def discover(
         self,
