@@ -226,7 +226,8 @@ def test_a_replica_follows_a_store_that_is_written_to_shows_its_lag_and_is_promo
     lags = [json.loads(process.stdout.readline())]
     while lags[-1]["commits"]:
         lags.append(json.loads(process.stdout.readline()))
-    refused = admin.post(f"{'/v1/stores/mirror'}/commits", json={"writes": []})
+    write = {"write": "document.create", **NOTE, "key": "mine", "value": "mine"}
+    refused = admin.post("/v1/stores/mirror/commits", json={"writes": [write]})
     ids += noted(admin, live, "c", "d", "e")
     while lags[-1]["seq"] < 5:
         lags.append(json.loads(process.stdout.readline()))

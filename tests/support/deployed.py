@@ -315,15 +315,26 @@ def _for_the_stand_in(template: Path) -> None:
         (statement,) = resources.pop(name)["Properties"]["PolicyDocument"]["Statement"]
         assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}, name
     for each in resources.values():
-        if each["Type"] == "AWS::IAM::ManagedPolicy":
-            for statement in each["Properties"]["PolicyDocument"]["Statement"]:
-                given = statement["Action"]
-                listed = [given] if isinstance(given, str) else given
-                batches = [f"{action}Batch" for action in listed if action in IN_BATCHES]
-                statement["Action"] = [*listed, *batches]
-                if "glue:GetDatabase" in listed:
-                    statement["Resource"].append({"Fn::Sub": DATABASE_AS_TABLE})
+        for statement in _statements(each):
+            given = statement["Action"]
+            listed = [given] if isinstance(given, str) else given
+            batches = [f"{action}Batch" for action in listed if action in IN_BATCHES]
+            statement["Action"] = [*listed, *batches]
+            if "glue:GetDatabase" in listed:
+                statement["Resource"].append({"Fn::Sub": DATABASE_AS_TABLE})
     template.write_text(yaml.safe_dump(text, sort_keys=False), encoding="utf-8")
+
+
+def _statements(resource: Any) -> Iterator[Any]:
+    """Yield what a managed policy says, or the policies that a role has of its own."""
+    properties = resource.get("Properties", {})
+    documents = [policy["PolicyDocument"] for policy in properties.get("Policies", ())]
+    if resource["Type"] == "AWS::IAM::ManagedPolicy":
+        documents = [properties["PolicyDocument"]]
+    elif resource["Type"] != "AWS::IAM::Role":
+        return
+    for document in documents:
+        yield from document["Statement"]
 
 
 def _zip_code(template: Path) -> None:
