@@ -13,6 +13,7 @@ from tests.support.running_jobs import (
     NAME,
     STORE,
     Args,
+    FailingStore,
     MovedClock,
     Result,
     app_with,
@@ -20,13 +21,14 @@ from tests.support.running_jobs import (
     settled,
 )
 
+from perdure.authority.engine import Patience
 from perdure.authority.memory import MemoryStore
 from perdure.kernel.documents.commit import TakeOwner
 from perdure.kernel.documents.content import base
 from perdure.kernel.documents.errors import JobAborted, UnknownJob
 from perdure.kernel.documents.jobs.value import Aborted, Done, Failed
 from perdure.kernel.documents.writes import CreateDocument
-from perdure.kernel.errors import Conflict, FenceHeld, NotFound, StaleWriter
+from perdure.kernel.errors import Conflict, FenceHeld, NotFound, StaleWriter, StoreUnavailable
 from perdure.kernel.ids import Holder, Instant
 from perdure.runtime.app import App
 
@@ -88,6 +90,51 @@ def test_an_abort_reaches_the_run_at_once_and_joins_it():
     asyncio.run(story())
 
     assert reasons == ["enough"]
+
+
+async def test_who_joins_an_abort_waits_until_the_function_has_returned():
+    let_go, returned = asyncio.Event(), []
+
+    async def obeys(run):
+        await run.aborted.wait()
+        await let_go.wait()
+        returned.append(run)
+        raise RuntimeError("I obey")
+
+    one = await process(app=app_with(obeys))
+    await one.start()
+    running = one.running()
+    await settled()
+    joining = asyncio.create_task(one.jobs.abort(STORE, NAME, "j", joins=True))
+    alone = await one.jobs.abort(STORE, NAME, "j")
+    await settled()
+    early = joining.done(), len(returned)
+    let_go.set()
+
+    assert (await joining, alone, early, len(returned)) == ("marked", "marked", (False, 0), 1)
+    await running
+
+
+async def test_an_abort_that_is_not_stored_is_not_heard_either():
+    async def waits(run):
+        heard.append(run.aborted)
+        await run.stopping.wait()
+        raise RuntimeError("told to stop")
+
+    store, heard = FailingStore(MemoryStore()), []
+    once = Patience(tries_max=1, resends_max=0)
+    one = await process(store, app=app_with(waits), patience=once)
+    await one.start()
+    running = one.running()
+    await settled()
+    store.fails = 1
+    with pytest.raises(StoreUnavailable):
+        await one.jobs.abort(STORE, NAME, "j")
+    one.jobs.crew.closing.set()
+    await running
+
+    assert not heard[0].is_set()
+    assert (await one.told()).abort is None
 
 
 def test_an_abort_of_another_process_is_heard_within_a_look():
