@@ -141,10 +141,11 @@ def test_an_invocation_without_time_for_an_orderly_end_begins_nothing(chores, tm
 def test_job_that_is_due_later_waits_for_it(chores):
     due_at = time.time_ns() // 1_000_000 + 3_600_000
     started = start(chores, due_at=due_at)
+    sent = list(chores.queue.sent)
     found = looked(chores)
 
     assert started["due_at"] == due_at
-    assert (chores.queue.sent, found["jobs"]) == ([], 0)
+    assert (sent, found["jobs"], chores.queue.sent) == ([], 0, [])
     assert told(chores)["phase"] == "pending"
 
 

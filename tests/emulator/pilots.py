@@ -58,6 +58,15 @@ def look(bearing: int) -> int:
     return bearing
 
 
+@tool(timeout_ms=120_000)
+def drift(wave: int) -> int:
+    """Drift with a wave, as long as the file is there."""
+    until = time.monotonic() + 110
+    while Path(os.environ[DIARY] + ".adrift").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    return wave
+
+
 def asks(request, said):
     """Ask for leave once, then be done."""
     return calling(("launch", {"at": "dawn"}), text="May I? ") if said == 0 else "Gone."
@@ -78,11 +87,17 @@ def looks(request, said):
     return calling(("look", {"bearing": 9})) if said == 0 else "Seen."
 
 
+def drifts(request, said):
+    """Drift with three waves."""
+    return calling(("drift", {"wave": said})) if said < 3 else "Ashore."
+
+
 for _name, _tools in (
     ("asks", [launch]),
     ("rows", [row]),
     ("sounds", [sound, look]),
     ("looks", [look]),
+    ("drifts", [drift]),
 ):
     app.agent(
         Agent(

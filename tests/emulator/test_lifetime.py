@@ -9,7 +9,10 @@ import time
 
 import httpx
 import pytest
+from click.testing import CliRunner
 from tests.emulator.deployment import deployed, refused
+
+from perdure_emulator.dev import dev
 
 SECONDS = 120
 SPAWN = {"operation": "spawn", "components": {"Position": {"x": 1.0, "y": 0.0}}}
@@ -119,20 +122,32 @@ def test_newer_schema_is_one_clear_line(tmp_path):
     one_line(refused(tmp_path / "root", "--port", "0"), 1, "newer_schema")
 
 
-@pytest.mark.parametrize("speed", ["nan", "inf", "0", "-1", "-inf", "fast"])
-def test_speed_that_is_none_is_used_wrongly_and_makes_nothing(tmp_path, speed):
-    run = refused(tmp_path / "root", "--port", "0", "--speed", speed)
+@pytest.mark.parametrize(("option", "given"), [("--speed", "nan"), ("--port", "65536")])
+def test_number_that_is_none_is_used_wrongly_and_makes_nothing(tmp_path, option, given):
+    options = {"--port": "0", option: given}
 
-    one_line(run, 2, "--speed")
+    run = refused(tmp_path / "root", *(word for each in options.items() for word in each))
+
+    one_line(run, 2, option)
     assert not (tmp_path / "root").exists()
 
 
-@pytest.mark.parametrize("port", ["-1", "65536", "http"])
-def test_port_that_is_none_is_used_wrongly_and_makes_nothing(tmp_path, port):
-    run = refused(tmp_path / "root", "--port", port)
+@pytest.mark.parametrize(
+    ("option", "given"),
+    [
+        *(("--speed", each) for each in ("nan", "inf", "0", "-1", "-inf", "fast")),
+        *(("--port", each) for each in ("-1", "65536", "http")),
+    ],
+)
+def test_no_storage_is_made_for_a_number_that_is_none(tmp_path, monkeypatch, option, given):
+    made = []
+    monkeypatch.setattr("perdure_emulator.dev.made", made.append)
 
-    one_line(run, 2, "--port")
-    assert not (tmp_path / "root").exists()
+    run = CliRunner().invoke(dev, ["--root", str(tmp_path / "root"), option, given])
+
+    assert run.exit_code == 2, run.output
+    assert option in run.output
+    assert made == []
 
 
 def test_application_that_does_not_exist_is_one_clear_line(tmp_path):

@@ -24,9 +24,7 @@ from perdure.kernel.rest import Wakes
 pytestmark = pytest.mark.lifecycle
 
 
-def test_worlds_history_and_rows_arrive_as_they_were(source, tmp_path):
-    destination = tmp_path / "destination"
-
+def test_worlds_history_and_rows_arrive_as_they_were(moved, source, destination):
     async def read(root):
         async with opened(root) as storage:
             harbour = await storage.world("harbour")
@@ -41,19 +39,15 @@ def test_worlds_history_and_rows_arrive_as_they_were(source, tmp_path):
 
     before = asyncio.run(read(source))
 
-    receipt = move(source, destination)
-
     log, *rest = asyncio.run(read(destination))
     assert log[:-1] == before[0]
     assert log[-1][1] == "moving"
     assert rest == list(before[1:])
-    assert {table for table in receipt["tables"] if table[:2] != "a_"} == {"audit"}
+    assert {table for table in moved.receipt["tables"] if table[:2] != "a_"} == {"audit"}
     assert len(rest[0]) == SHIPS
 
 
-def test_the_audit_goes_along_and_goes_on_where_it_was(source, tmp_path):
-    destination = tmp_path / "destination"
-
+def test_the_audit_goes_along_and_goes_on_where_it_was(source, destination):
     async def read(root):
         async with opened(root) as storage:
             page = await (await storage.world("yard")).history()
@@ -61,7 +55,6 @@ def test_the_audit_goes_along_and_goes_on_where_it_was(source, tmp_path):
 
     events, through = asyncio.run(read(source))
 
-    move(source, destination)
     arrived = asyncio.run(read(destination))
 
     async def go_on():
@@ -77,11 +70,8 @@ def test_the_audit_goes_along_and_goes_on_where_it_was(source, tmp_path):
     assert later > through
 
 
-def test_every_active_world_goes_on_under_a_higher_epoch(source, tmp_path):
-    destination = tmp_path / "destination"
+def test_every_active_world_goes_on_under_a_higher_epoch(source, destination):
     epochs = {info.world_id: info.epoch for info in asyncio.run(listed(source))}
-
-    move(source, destination)
 
     async def go_on():
         async with opened(destination) as storage:
@@ -97,10 +87,8 @@ def test_every_active_world_goes_on_under_a_higher_epoch(source, tmp_path):
     assert info.epoch > epochs["harbour"]
 
 
-def test_command_ids_replay_at_the_destination_as_they_did_at_the_source(source, tmp_path):
-    destination = tmp_path / "destination"
+def test_command_ids_replay_at_the_destination_as_they_did_at_the_source(destination):
     ships = [perdure.Spawn(Position(x=n / 3, y=n / 7)) for n in range(SHIPS)]
-    move(source, destination)
 
     async def again():
         async with opened(destination) as storage:
@@ -112,11 +100,7 @@ def test_command_ids_replay_at_the_destination_as_they_did_at_the_source(source,
     assert [each.entity_id for each in replay.receipts] == list(range(1, SHIPS + 1))
 
 
-def test_scheduled_world_is_found_by_its_wake_at_the_destination(source, tmp_path):
-    destination = tmp_path / "destination"
-
-    move(source, destination)
-
+def test_scheduled_world_is_found_by_its_wake_at_the_destination(destination):
     assert asyncio.run(hinted(destination)) >= {"yard"}
 
 

@@ -254,6 +254,19 @@ def test_an_aborted_job_is_finished_without_a_run(store, phase):
     assert (taken.task, taken.record.outcome) == ("finish", Failed(Aborted("enough")))
 
 
+def test_an_abort_outweighs_the_last_of_the_deaths(store):
+    store.start()
+    store.killed(4)
+    store.taken()
+    store.abort("enough")
+    store.died()
+
+    taken = store.taken()
+
+    assert (taken.task, taken.record.outcome) == ("finish", Failed(Aborted("enough")))
+    assert taken.interrupted is False
+
+
 # 13: activation of what is to be finished
 
 

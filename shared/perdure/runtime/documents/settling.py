@@ -9,7 +9,7 @@ from perdure.kernel.documents.commit import Committed, CommitWrites, happened
 from perdure.kernel.documents.errors import FarBehind, IdsMoved, LogTrimmed, StaleCursor
 from perdure.kernel.documents.log import LogPlace
 from perdure.kernel.documents.records import StoreHead, store_head_key
-from perdure.kernel.errors import LineageChanged, OutcomeUnknown, PerdureError, Unavailable
+from perdure.kernel.errors import Corrupt, LineageChanged, OutcomeUnknown, PerdureError, Unavailable
 from perdure.kernel.ids import Instant, Seq
 from perdure.kernel.view import Decision, Missing, Reads, View
 from perdure.runtime.documents.log import read_log
@@ -32,6 +32,8 @@ class OwnCommit(CommitWrites):
     """A commit that keeps what deciding it has raised: that very error is no lost answer."""
 
     raised: list[Exception] = field(default_factory=list, compare=False, repr=False)
+    in_place: bool = field(default=False, compare=False)
+    """Nobody else of this process is about to commit: it need not wait for company."""
 
     def reads(self) -> Reads:
         try:
@@ -73,8 +75,8 @@ async def settled(authority: ReadsAndExecutes, request: CommitWrites, pause: Pau
         except IdsMoved:
             # The log does not have it, and the head that each of its sendings asked for is gone.
             raise
-        except (Unavailable, LogTrimmed, StaleCursor, LineageChanged) as error:
-            unknown = error
+        except (Unavailable, Corrupt, LogTrimmed, StaleCursor, LineageChanged) as error:
+            unknown = error  # it says nothing of what was sent
         else:
             return reply
     raise OutcomeUnknown(
@@ -92,11 +94,12 @@ async def _executed(authority: ReadsAndExecutes, request: CommitWrites, pause: P
     seen = request.seen
     for _ in range(LOOKS_MAX):
         try:
-            return await executed_at_once(authority, replace(request, seen=seen), seen, pause)
+            return await executed_at_once(authority, request, seen, pause)
         except FarBehind:
             head = await head_of(authority, request)
             seen = seen if head is None else head.seq
-    return await executed_at_once(authority, replace(request, seen=seen), seen, pause)
+            request = replace(request, seen=seen)
+    return await executed_at_once(authority, request, seen, pause)
 
 
 async def head_of(authority: ReadsAndExecutes, request: CommitWrites) -> StoreHead | None:
