@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.support import deployed as deployment
+from tests.support.children import child
 from tests.support.deployed import until
 from tests.support.ministack import ROOT
 
@@ -207,14 +208,13 @@ def following(stack, root) -> Iterator[subprocess.Popen[str]]:
     """A process that keeps a replica at a store which is written to."""
     uri, table = root
     ends = ("--root", uri, "--table", table, "--to", uri, "--to-table", table)
-    with subprocess.Popen(
+    with child(
         command("replicate", "live", *ends, "--as", "mirror"),
         env=environment(stack),
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
         yield process
-        process.kill()
 
 
 def test_a_replica_follows_a_store_that_is_written_to_shows_its_lag_and_is_promoted(

@@ -58,24 +58,6 @@ async def read(source: Source) -> bytes:
     return b"".join([chunk async for chunk in source.chunks()])
 
 
-async def test_what_a_killed_export_left_is_swept_by_the_next_and_what_a_living_one_writes_is_not(
-    tmp_path,
-):
-    killed, living = tmp_path / ".export-killed", tmp_path / "living"
-    killed.write_bytes(b"half")
-
-    with export_files.FileSink(living) as sink:
-        await sink.write(b"whole")
-        async with opened() as source:
-            await export.export_to_file(source.means, REF, tmp_path / "done")
-        with pytest.raises(Conflict), export_files.FileSink(tmp_path / "done"):
-            pass
-        await sink.finish()
-
-    assert sorted(names_in(tmp_path)) == ["done", "living"]
-    assert living.read_bytes() == b"whole"
-
-
 async def exported_from(opener: Any, seed: int) -> bytes:
     """Return the export of a store with a past, on any store."""
     async with opener as open_one, opened(await open_one()) as source:
