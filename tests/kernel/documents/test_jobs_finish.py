@@ -39,6 +39,18 @@ def test_a_failed_finish_is_tried_again_after_a_pause_that_doubles(store):
     assert (store.record.phase, store.record.finish_failures) == ("finishing", 4)
 
 
+def test_a_finish_that_waits_for_its_pause_waits_on_when_its_job_is_aborted(store):
+    store.start()
+    store.settled_and_left()
+    store.fail_finish(store.taken().grip, 0)
+    due_at = store.record.due_at
+
+    store.abort()
+
+    assert store.record.due_at == due_at
+    assert store.take().why == "waits"
+
+
 def test_the_fifth_failure_of_a_finish_blocks_the_job(store):
     store.start()
     store.settled_and_left()
