@@ -110,6 +110,17 @@ def test_after_a_slow_transaction_the_next_is_made_in_a_thread(tmp_path, monkeyp
     assert threads_of(slow(), tmp_path, monkeypatch) == [False, False, False]
 
 
+def test_a_way_to_the_thread_that_takes_long_is_no_slow_transaction(tmp_path, monkeypatch):
+    hours = count()
+
+    def seconds():
+        """Stand still in the thread that writes; in the loop's own, an hour is over with each look."""
+        is_loops = threading.current_thread() is threading.main_thread()
+        return next(hours) * 3_600.0 if is_loops else 0.0
+
+    assert threads_of(seconds, tmp_path, monkeypatch) == [False, True, False]
+
+
 @pytest.mark.parametrize(
     "group",
     [

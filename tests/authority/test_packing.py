@@ -34,6 +34,16 @@ def test_a_packed_body_comes_back(body: bytes, tag: bytes) -> None:
     assert len(packed) <= len(body) + 1
 
 
+@pytest.mark.parametrize("length", [0, 1, 1_023, 1_024, 1_025, 3_000])
+def test_a_commit_packs_a_body_as_it_is_packed_by_itself(length: int) -> None:
+    body = b"a" * length
+
+    ready = bodies.packed(Commit(Token("t"), (Put(note("a"), None, body),)), {}, lambda: Token("n"))
+
+    assert ready.commit.actions == (Put(note("a"), None, packing.packed(body)),)
+    assert not ready.unplaced
+
+
 def test_a_pointer_comes_back() -> None:
     pointer = packing.Pointer.to(b"x" * 800_000, "name")
 

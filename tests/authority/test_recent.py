@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from perdure.authority.engine import Authority
 from perdure.authority.memory import MemoryStore
-from perdure.authority.recent import COMMITS_UNTIL_TRUSTED, RECORDS_MAX, STREAMS_MAX
+from perdure.authority.recent import COMMITS_UNTIL_TRUSTED, RECORDS_MAX, STREAMS_MAX, Recent
 from perdure.authority.testing import CountingStore
 from perdure.authority.testing.records import (
     HERE,
@@ -31,8 +31,8 @@ from perdure.authority.testing.records import (
 )
 from perdure.authority.testing.registry import authority
 from perdure.kernel.errors import NotFound, PerdureError
-from perdure.kernel.ids import Instant, Partition
-from perdure.kernel.view import Decision, Reads, Request, View
+from perdure.kernel.ids import Instant, Partition, Token
+from perdure.kernel.view import Decision, Reads, Request, Stored, Version, View
 
 NAMES = st.sampled_from(["a", "b", "c"])
 TEXTS = st.sampled_from(["x", "y", "long " * 300])
@@ -217,3 +217,26 @@ def test_what_is_written_over_again_outlives_what_was_written_once() -> None:
         return store.loads - before
 
     assert asyncio.run(story()) == 0
+
+
+@settings(deadline=None, max_examples=60, derandomize=True)
+@given(
+    st.lists(st.tuples(st.sampled_from([1, 2]), st.booleans()), min_size=1, max_size=12),
+    st.integers(1, 12),
+)
+def test_what_is_dropped_is_what_sorting_all_of_it_would_drop(
+    kept: list[tuple[int, bool]], count: int
+) -> None:
+    recent, written = Recent(), {}
+    for number, (revision, is_written) in enumerate(kept):
+        record = Note(partition=HERE, name=f"{number}", text="")
+        stored = Stored(Version(revision, Token("t")), record.body())
+        recent._records[record.key] = (stored, record)
+        if is_written:
+            written[record.key] = record
+    wanted = sorted(
+        recent._records,
+        key=lambda key: (key in written, recent._records[key][0].version.revision > 1),
+    )
+
+    assert recent._least_likely(count, written) == wanted[:count]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import OrderedDict
 from dataclasses import replace
@@ -18,7 +19,7 @@ from perdure.kernel.alike import alike, spelled_floats
 from perdure.kernel.batch import prepared
 from perdure.kernel.canonical import canonical
 from perdure.kernel.component import Component, Registry
-from perdure.kernel.documents.records import HeldOwner, StoreHead
+from perdure.kernel.documents.records import HISTORIES, Document, HeldOwner, StoreHead
 from perdure.kernel.documents.underway import Importing
 from perdure.kernel.errors import PerdureError
 from perdure.kernel.ids import BatchId, WorldId
@@ -302,6 +303,28 @@ batch_keys = st.builds(
     **dict.fromkeys(("batch", "digest"), words),
     **dict.fromkeys(("seq", "published", "first_sequence", "first_entity_id"), ids),
 )
+
+
+documents = st.builds(
+    Document,
+    partition=st.just("d/s/s"),
+    member=st.none() | words | st.just("\ud800"),
+    history=st.sampled_from(HISTORIES),
+    meta=st.none() | st.booleans() | words | st.dictionaries(words, ids | st.none(), max_size=2),
+    retired_at=st.none() | ids,
+    **dict.fromkeys(("owner", "namespace", "kind"), words | st.just("\ud800")),
+    **dict.fromkeys(("id", "version", "revision", "base", "last", "deltas", "created_at"), ids),
+)
+
+
+@SOME
+@given(documents)
+def test_a_document_spelled_by_hand_has_the_bytes_of_its_fields(record):
+    fields = {each.name: getattr(record, each.name) for each in dataclasses.fields(record)}
+    del fields["partition"]
+
+    assert record.body() == canonical(fields)
+    assert record == Document.read(record.partition, record.key.sort, record.body())
 
 
 @SOME

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from tests.emulator.harbour import Position
 from tests.migrate.moving import Stopped, listed, move, stopping, told
-from tests.migrate.storages import SHIPS, killed, opened, rows
+from tests.migrate.storages import NOTES, SHIPS, killed, opened, rows
 from tests.support.lifecycle import Overwrite
 
 import perdure
@@ -157,6 +157,7 @@ def check_killed(past, directory, stage, nth):
     receipt = move(source, destination)
 
     assert receipt["worlds"].keys() == {"harbour", "yard", "fresh"}
+    assert receipt["verified_stores"]["notes"]["seq"] == NOTES
     assert asyncio.run(ships_of(destination)) == SHIPS
     assert asyncio.run(told(source, "harbour")).status == "moved"
 
@@ -164,6 +165,16 @@ def check_killed(past, directory, stage, nth):
 @pytest.mark.proof
 def test_killed_in_the_middle_the_same_call_ends_the_migration(past, tmp_path):
     check_killed(past, tmp_path, "activating worlds", 2)
+
+
+@pytest.mark.proof
+@pytest.mark.slow
+@pytest.mark.stores
+@pytest.mark.parametrize(
+    "stage", ["stilling stores", "activating stores", "hinting jobs", "leaving stores"]
+)
+def test_killed_among_document_stores_the_same_call_ends_the_migration(past, tmp_path, stage):
+    check_killed(past, tmp_path, stage, 1)
 
 
 @pytest.mark.proof

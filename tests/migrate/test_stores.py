@@ -11,7 +11,7 @@ from tests.support.exporting import BytesSource, bytes_of
 from tests.support.histories import ITEMS, MOVED, sized
 from tests.support.moving_stores import ARRIVED, HERE, THERE, End, lived, mover, raw
 from tests.support.running_jobs import NAME, MovedClock, Result, app_with
-from tests.support.stores import dynamodb_moto, memory, sqlite
+from tests.support.stores import dynamodb_http, memory, sqlite
 
 from perdure.authority.memory import MemoryStore
 from perdure.kernel.documents.commit import CommitWrites, TakeOwner
@@ -55,13 +55,16 @@ async def ends() -> tuple[End, End]:
     [
         "memory sqlite memory",
         "sqlite memory sqlite",
-        pytest.param("sqlite dynamodb sqlite", marks=pytest.mark.slow),
+        pytest.param("sqlite dynamodb sqlite", marks=[pytest.mark.slow, pytest.mark.cloud]),
     ],
 )
 async def test_what_arrives_exports_what_was_there_byte_for_byte_and_so_it_does_when_it_comes_back(
-    route, tmp_path
+    route, tmp_path, request
 ):
-    openers = {"memory": memory, "dynamodb": dynamodb_moto}
+    openers = {
+        "memory": memory,
+        "dynamodb": lambda: dynamodb_http(request.getfixturevalue("aws")),
+    }
     async with AsyncExitStack() as stack:
         places = []
         for number, kind in enumerate(route.split()):

@@ -45,6 +45,7 @@ CREATE = {
     "history": "none",
     "value": 1,
 }
+KNOWN = {**CREATE, "key": "known"}
 LATER = Instant(NOW + 60_000)
 
 
@@ -77,6 +78,7 @@ def past() -> MemoryStore:
     async def fill() -> None:
         here = End(HERE, records)
         await lived(here, commits=6)
+        await stores(here).commit("notes", [KNOWN], commit_id="known")
         await jobs(here).start("notes", NAME, {"path": "a"}, job_id="due")
 
     asyncio.run(fill())
@@ -148,6 +150,7 @@ async def seen(end: End) -> set[str]:
         lambda: stores(end).tables("notes"),
         lambda: stores(end).log("notes"),
         lambda: stores(end).open("notes"),
+        lambda: stores(end).commit("notes", [KNOWN], commit_id="known"),
         lambda: bytes_of(end.means, ref),
         lambda: end.authority.execute(DescribeJob(ref, job)),
         lambda: jobs(end).describe("notes", NAME, "due"),

@@ -12,12 +12,6 @@ from perdure.kernel.commit import Commit
 from perdure.kernel.ids import Token
 from perdure.kernel.view import Key, Range, Reads, Stored, View
 
-SHOWS_WITHIN_SECONDS = 0.05
-"""So long after a commit a reader may still miss a part of it, if nobody was told of it yet."""
-
-SHOWS_EARLY = 0.2
-"""The chance that a look is the one after which a record shows to all."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Hidden:
@@ -35,6 +29,12 @@ class Disk(MemoryStore):
         super().__init__()
         self.watch: Callable[[Commit], None] = lambda commit: None
         self.torn_reads = 0
+        self.shows_within_seconds = 0.0
+        """So long after a commit a reader may still miss a part of it, if nobody was told of it yet."""
+
+        self.shows_early = 0.0
+        """The chance that a look is the one after which a record shows to all."""
+
         self._chance = chance
         self._seconds = seconds
         self._hidden: dict[Key[Any], _Hidden] = {}
@@ -51,7 +51,7 @@ class Disk(MemoryStore):
         if torn and len(changed) > 1:
             for key in changed:
                 if self._chance.random() < 0.5:
-                    until = self._seconds() + self._chance.random() * SHOWS_WITHIN_SECONDS
+                    until = self._seconds() + self._chance.random() * self.shows_within_seconds
                     self._hidden[key] = _Hidden(before[key], until, commit.token)
         self.watch(commit)
 
@@ -108,7 +108,7 @@ class Disk(MemoryStore):
     def _show_some(self) -> None:
         now = self._seconds()
         for key, hidden in list(self._hidden.items()):
-            if hidden.until <= now or self._chance.random() < SHOWS_EARLY:
+            if hidden.until <= now or self._chance.random() < self.shows_early:
                 del self._hidden[key]
 
 

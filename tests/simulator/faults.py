@@ -43,6 +43,12 @@ class Weather:
     torn: float = 0.0
     """The chance that the records of a commit show one after another."""
 
+    shows_within_seconds: float = 0.05
+    """How long a part of such a commit may not show, if nobody was told of it."""
+
+    shows_early: float = 0.2
+    """The chance, for each look, that a part shows from then on."""
+
     house: float = 0.0
     """The chance that a catalog expires snapshots, for each load of a table."""
 

@@ -88,6 +88,7 @@ MIXES = {
             objects={"put without an answer": 0.2, "put failed": 0.15},
             tables={kind: 3 * odd for kind, odd in _TABLES.items()}, messages=_MESSAGES, house=0.1,
             burst=0.5, crash=0.002, freeze=0.001, skew_ms=3_600_000, torn=0.8,
+            shows_within_seconds=0.3, shows_early=0.04,
         ),
     ),
     "crowd": Mix(

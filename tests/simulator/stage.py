@@ -239,6 +239,8 @@ class Stage:
         self.faults = Faults(self.chance, self.weather)
         self.trace = Trace(lambda: (self.loop.steps, self.loop.seconds))
         self.disk = Disk(self.chance, self.loop.time)
+        self.disk.shows_within_seconds = self.weather.shows_within_seconds
+        self.disk.shows_early = self.weather.shows_early
         self.truth = Truth(self.read_segment)
         self.truth.clock = self._clock
         self.told = Told(self.truth)

@@ -28,6 +28,10 @@ Two records never share chunks; so these are emptied when the one that points at
 """
 
 
+_AS_IT_IS_BYTES: Final = min(limits.DEFLATE_ABOVE_BYTES, limits.BODY_INLINE_BYTES_MAX - 1)
+"""Bodies of so many bytes are neither deflated nor put in chunks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Packed:
     """A commit ready for a store, and the large bodies that must be put before it."""
@@ -45,6 +49,9 @@ def packed(commit: Commit, placed: Placed, new_token: Callable[[], Token]) -> Pa
     for action in commit.actions:
         if not isinstance(action, Put):
             actions.append(action)
+            continue
+        if len(action.body) <= _AS_IT_IS_BYTES:
+            actions.append(Put(action.key, action.seen, packing.RAW + action.body))
             continue
         _check_length(action.key, action.body, "a", limits.BODY_BYTES_MAX)
         body = packing.packed(action.body)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from perdure.authority import bodies, budget, system
 from perdure.authority.bodies import Packed, Placed
 from perdure.authority.costs import Costs
-from perdure.authority.group import Asked, Decided, Overtaken, asked, decided
+from perdure.authority.group import Asked, Decided, Overtaken, asked, decided, unproven_of
+from perdure.authority.in_place import decided_on_guesses, in_place_of, wants_in_place
 from perdure.authority.recent import Recent, RecentStreams
 from perdure.authority.store import RevisionConflict, Store
-from perdure.kernel import limits
 from perdure.kernel.commit import Commit, derived
 from perdure.kernel.errors import (
     Contended,
@@ -27,7 +27,7 @@ from perdure.kernel.errors import (
 )
 from perdure.kernel.ids import Instant, Partition, Token
 from perdure.kernel.quota import metered
-from perdure.kernel.view import Reads, Request, View
+from perdure.kernel.view import Decision, Reads, Request, View
 
 T = TypeVar("T")
 
@@ -54,6 +54,10 @@ class Patience:
 
 
 PATIENT: Final = Patience()
+
+
+Sent = tuple[Decided, Commit, Packed]
+"""What was decided and sent, and what it was sent as."""
 
 
 @dataclass(slots=True, eq=False)
@@ -97,6 +101,7 @@ class Authority:
         patience: Patience = PATIENT,
     ) -> None:
         self._store = store
+        self._commit_in_place = in_place_of(store)
         self._now = now
         self._new_token = new_token
         self._chance = chance
@@ -115,14 +120,18 @@ class Authority:
         A caller that goes away takes back nothing that was sent already.
         """
         request = metered(request)
-        member = asked(request)
-        budget.check_reads(member.reads)
-        stream = request.stream
-        line = self._lines.get(stream)
-        if line is None:
-            line = self._lines[stream] = _Line(self._recent.of(stream))
-            line.task = asyncio.create_task(self._serve(stream, line))
-        line.waiting.append(member)
+        reads = request.reads()
+        budget.check_reads(reads)
+        if wants_in_place(request) and not self._lines:
+            found = self._done_in_place(request, reads)
+            if isinstance(found, Decision):
+                reply: T = found.reply
+                return reply
+        else:
+            found = None
+        member = found or asked(request, reads)
+        if found is None:
+            self._line_of(request.stream).waiting.append(member)
         answer: asyncio.Future[T] = member.answer
         return await answer
 
@@ -147,9 +156,48 @@ class Authority:
         await asyncio.gather(*tasks)
         await self._store.close()
 
-    async def _serve(self, stream: Partition, line: _Line) -> None:
+    def _line_of(self, stream: Partition) -> _Line:
+        line = self._lines.get(stream)
+        if line is None:
+            line = self._lines[stream] = _Line(self._recent.of(stream))
+            line.task = asyncio.create_task(self._serve(stream, line))
+        return line
+
+    def _done_in_place(self, request: Request[T], reads: Reads) -> Decision[T] | Asked | None:
+        """Decide and commit a request in this very call; None if that cannot be: nothing was sent.
+
+        What was sent without an answer is sent again, and waited for.
+        """
+        recent = self._recent.of(request.stream)
+        found = decided_on_guesses(request, reads, recent, self._now)
+        if found is None:
+            return None
+        view, decision = found
+        try:
+            commit, ready = self._ready(view, ())
+        except PerdureError:
+            return None  # too large: that is told by whoever decides it again
+        try:
+            if ready.unplaced or not self._commit_in_place(ready.commit):
+                return None
+        except OutcomeUnknown:
+            member = asked(request, reads)
+            member.unsure = True
+            outcome = Decided(view, ((member, decision),), ())
+            line = self._lines[request.stream] = _Line(recent)
+            sent = self._serve(request.stream, line, (outcome, commit, ready))
+            line.task = asyncio.create_task(sent)
+            return member
+        recent.learn(commit, view.written)
+        self._writers.add(type(request))
+        return decision
+
+    async def _serve(self, stream: Partition, line: _Line, sent: Sent | None = None) -> None:
         group: list[Asked] = []
         try:
+            if sent is not None:
+                group = sent[0].members
+                await self._committed(line, *sent)
             while line.waiting:
                 group = line.next_group()
                 if group:
@@ -169,7 +217,7 @@ class Authority:
             outcome = await self._decided(group, recent)
             line.put_back(outcome.rest)
             group = outcome.members
-            ready = self._ready(outcome) if outcome.view.written else None
+            ready = self._ready(outcome.view, group) if outcome.view.written else None
         except Exception as error:  # noqa: BLE001  # handed to the one caller it belongs to
             # What is refused may be what one of them asks for, and what was seen in part may be a
             # guess of long ago; no answer is none for everybody.
@@ -188,13 +236,21 @@ class Authority:
                 # was first, or if what was taken for absent is there.
                 line.put_back(_freshly(group))
             elif ready is not None:
-                await self._commit(line, outcome, *ready)
-            elif unproven := _unproven(group, outcome.view):
+                await self._committed(line, outcome, *ready)
+            elif unproven := unproven_of(group, outcome.view):
                 line.put_back(unproven)
             else:
                 outcome.release()
         except Exception as error:  # noqa: BLE001  # handed to all callers it concerns
             _fail(group, error)
+
+    async def _committed(
+        self, line: _Line, outcome: Decided, commit: Commit, ready: Packed
+    ) -> None:
+        try:
+            await self._commit(line, outcome, commit, ready)
+        except Exception as error:  # noqa: BLE001  # handed to all callers it concerns
+            _fail(outcome.members, error)
 
     async def _split(self, line: _Line, group: list[Asked]) -> None:
         """Settle half of a group, so that one bad request cannot fail its neighbours."""
@@ -226,10 +282,10 @@ class Authority:
             view.merge(await bodies.loaded(self._store, more))
         return view
 
-    def _ready(self, outcome: Decided) -> tuple[Commit, Packed]:
-        commit = derived(outcome.view, self._new_token())
+    def _ready(self, view: View, group: Iterable[Asked]) -> tuple[Commit, Packed]:
+        commit = derived(view, self._new_token())
         placed: Placed = {}
-        for member in outcome.members:
+        for member in group:
             if not member.unsure:  # what may have been pointed at may be gone with that
                 placed |= member.placed
         ready = bodies.packed(commit, placed, self._new_token)
@@ -270,7 +326,9 @@ class Authority:
             if resends:
                 await self._rest(resends)
             try:
-                await self._store.commit(commit)
+                is_alone = bool(group) and not resends and len(self._lines) == 1
+                if not (is_alone and self._commit_in_place(commit)):
+                    await self._store.commit(commit)
             except (OutcomeUnknown, StoreUnavailable) as error:
                 unsure |= isinstance(error, OutcomeUnknown)
                 for member in group:
@@ -316,27 +374,6 @@ class Authority:
 def _freshly(group: list[Asked]) -> list[Asked]:
     for member in group:
         member.fresh = True
-    return group
-
-
-def _unproven(group: list[Asked], view: View) -> list[Asked]:
-    """Return ``group`` to be decided again on snapshots, if its answers may mix two moments.
-
-    A commit proves that what was named held all at once. An answer that writes nothing has no
-    such proof: a key found absent, then a head found closing, may be an admission and an end
-    that came in between.
-    """
-    names = tuple(view.named)
-    if len(names) < 2 or view.is_snapshot:
-        return []
-    if max(len(member.reads.peeks) for member in group) + len(names) > limits.LOAD_KEYS_MAX:
-        return []
-    if any(member.reads.snapshot or member.reads.ranges for member in group):
-        return []
-    for member in group:
-        named = names if len(group) == 1 else ()
-        member.reads = Reads.union(member.reads, Reads(keys=named, snapshot=True))
-        member.alone = True
     return group
 
 

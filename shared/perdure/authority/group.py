@@ -73,9 +73,8 @@ def _is_no_verdict(error: BaseException) -> bool:
     return isinstance(error, NO_VERDICT) or not isinstance(error, PerdureError | Overtaken)
 
 
-def asked(request: Request[Any]) -> Asked:
-    """Return ``request`` with an answer to wait for. Raises what its ``reads`` raise."""
-    reads = request.reads()
+def asked(request: Request[Any], reads: Reads) -> Asked:
+    """Return ``request``, and what it is sure to look at, with an answer to wait for."""
     alone = bool(reads.ranges) or reads.snapshot or request.once
     return Asked(request, reads, asyncio.get_running_loop().create_future(), alone)
 
@@ -110,6 +109,14 @@ class Decided:
                 member.fail(verdict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a request stands in its group."""
+
+    is_first: bool
+    is_only: bool
+
+
 Fetch = Callable[[View, Reads], Awaitable[View]]
 """Returns the view with more loaded into it; for a snapshot a new view."""
 
@@ -126,7 +133,8 @@ async def decided(
     for place, member in enumerate(members):
         named = len(view.named)
         view.name(member.reads.keys)
-        outcome = await _outcome(member, view, now, fetch, first=not verdicts)
+        place_in = _Place(is_first=not verdicts, is_only=len(members) == 1)
+        outcome = await _outcome(member, view, now, fetch, place_in)
         if outcome is None:
             view.forget_names(named)
             return Decided(view, tuple(verdicts), tuple(members[place:]))
@@ -142,7 +150,7 @@ async def decided(
 
 
 async def _outcome(
-    member: Asked, view: View, now: Callable[[], Instant], fetch: Fetch, *, first: bool
+    member: Asked, view: View, now: Callable[[], Instant], fetch: Fetch, place: _Place
 ) -> tuple[View, Decision[Any] | Exception] | None:
     """Return the view and what was decided on it, or None if that must be done alone."""
     proven: set[Key[Any]] = set()
@@ -157,7 +165,7 @@ async def _outcome(
             view.is_snapshot or proven.issuperset(lacking.reads.peeks)
         ):
             return view, lacking.error
-        more = _more(member, lacking, proven, first=first)
+        more = _more(member, lacking, proven, place)
         if more is None:
             return None
         if more.snapshot:
@@ -169,14 +177,15 @@ async def _outcome(
 
 
 def _more(
-    member: Asked, lacking: Missing, proven: Collection[Key[Any]], *, first: bool
+    member: Asked, lacking: Missing, proven: Collection[Key[Any]], place: _Place
 ) -> Reads | None:
     """Return what to load before ``member`` is decided again, or None if that must be alone."""
     more, was_alone = lacking.reads, member.alone
     is_proof = isinstance(lacking, SeenInPart)
     member.alone = was_alone or is_proof or bool(more.ranges)
     # What is of one moment holds nothing that others of a group wrote.
-    if (member.alone and not first) or (is_proof and not was_alone):
+    leaves = is_proof and not was_alone and not place.is_only
+    if leaves or (member.alone and not place.is_first):
         return None
     if is_proof:
         more = _at_once(member, more, proven)
@@ -192,3 +201,24 @@ def _at_once(member: Asked, part: Reads, proven: Collection[Key[Any]]) -> Reads:
     if len(named) + len(peeks) > limits.LOAD_KEYS_MAX:
         return part
     return Reads(tuple(named), peeks=tuple(peeks), snapshot=True)
+
+
+def unproven_of(group: list[Asked], view: View) -> list[Asked]:
+    """Return ``group`` to be decided again on snapshots, if its answers may mix two moments.
+
+    A commit proves that what was named held all at once. An answer that writes nothing has no
+    such proof: a key found absent, then a head found closing, may be an admission and an end
+    that came in between.
+    """
+    names = tuple(view.named)
+    if len(names) < 2 or view.is_snapshot:
+        return []
+    if max(len(member.reads.peeks) for member in group) + len(names) > limits.LOAD_KEYS_MAX:
+        return []
+    if any(member.reads.snapshot or member.reads.ranges for member in group):
+        return []
+    for member in group:
+        named = names if len(group) == 1 else ()
+        member.reads = Reads.union(member.reads, Reads(keys=named, snapshot=True))
+        member.alone = True
+    return group

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, Final
 
-from perdure.kernel.commit import Check, Commit, Put, Remove
+from perdure.kernel.commit import Commit, Put, Remove
 from perdure.kernel.ids import Partition
 from perdure.kernel.record import Record
 from perdure.kernel.view import ABSENT, Guess, Key, Reads, Stored, View, Written
@@ -52,18 +52,15 @@ class Recent:
         """Keep what a commit that happened has written over and will be written over again."""
         self._doubts = max(0, self._doubts - 1)
         for action in commit.actions:
-            match action:
-                case Put():
-                    record = written[action.key]
-                    assert record is not None, "a removed record is not put"
-                    self._keep(action, commit, record)
-                case Remove():
-                    self._records.pop(action.key, None)
-                case Check():
-                    pass
+            if isinstance(action, Put):
+                record = written[action.key]
+                assert record is not None, "a removed record is not put"
+                self._keep(action, commit, record)
+            elif isinstance(action, Remove):
+                self._records.pop(action.key, None)
         surplus = len(self._records) - RECORDS_MAX
         if surplus > 0:
-            for key in self._least_likely_first(written)[:surplus]:
+            for key in self._least_likely(surplus, written):
                 del self._records[key]
 
     def forget(self) -> None:
@@ -71,15 +68,21 @@ class Recent:
         self._records.clear()
         self._doubts = COMMITS_UNTIL_TRUSTED
 
-    def _least_likely_first(self, written: Written) -> list[Key[Any]]:
-        """Sort by how likely each is to be written over: least what was written only once, long ago.
+    def _least_likely(self, count: int, written: Written) -> list[Key[Any]]:
+        """Return those least likely to be written over: first what was written only once, long ago.
 
         What was just written stays, if it can: a new page is the next to be written over.
         """
         records = self._records
+        found = []
+        for key, (stored, _) in records.items():  # most often there are enough of these
+            if stored.version.revision == 1 and key not in written:
+                found.append(key)
+                if len(found) == count:
+                    return found
         return sorted(
             records, key=lambda key: (key in written, records[key][0].version.revision > 1)
-        )
+        )[:count]
 
     def _keep(self, put: Put, commit: Commit, record: Record) -> None:
         self._records.pop(put.key, None)  # what was written last is dropped last

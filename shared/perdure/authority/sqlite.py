@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import aiosqlite
-
 from perdure.authority import system
+from perdure.authority.sqlite_connection import Connection
 from perdure.authority.sqlite_schema import open_database, open_untouched, translated
 from perdure.authority.store import RevisionConflict
 from perdure.kernel.commit import Action, Check, Commit, Put, Remove
@@ -59,52 +57,14 @@ _REMOVE: Final = (
 _Outcome = RevisionConflict | PerdureError | None
 
 
-class _Connection(aiosqlite.Connection):
-    """A connection that runs a whole piece of work in one hop to its thread.
-
-    aiosqlite hops once a statement, which costs more than the statement.
-    """
-
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
-        super().__init__(connect, iter_chunk_size=64)
-        self._in_use = threading.Lock()
-        """Work goes on in the thread though nobody awaits it any more."""
-
-    async def opened(self) -> None:
-        """Open; if that fails, wait for the thread, which would outlive the event loop."""
-        try:
-            await self
-        except BaseException:
-            await asyncio.to_thread(self._thread.join)
-            raise
-
-    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a piece of work in the thread of the connection."""
-        done: T = await self._execute(self._alone, work)  # type: ignore[no-untyped-call]
-        return done
-
-    def _alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._in_use:
-            return work(self._conn)
-
-    def run_here(self, work: Callable[[sqlite3.Connection], T | None]) -> T | None:
-        """Run a piece of work in the thread of the caller; None if another one runs."""
-        if not self._in_use.acquire(blocking=False):
-            return None
-        try:
-            return work(self._conn)
-        finally:
-            self._in_use.release()
-
-
 class SqliteStore:
     """Two connections: loads do not wait for the sync of a commit."""
 
     def __init__(
         self,
         path: Path,
-        reader: _Connection,
-        writer: _Connection,
+        reader: Connection,
+        writer: Connection,
         *,
         busy_ms: int,
         seconds: Callable[[], float],
@@ -137,7 +97,7 @@ class SqliteStore:
         """
         opening = open_untouched if untouched else open_database
         connect = partial(opening, path, busy_ms=busy_ms)
-        reader, writer = _Connection(connect), _Connection(connect)
+        reader, writer = Connection(connect), Connection(connect)
         await writer.opened()
         try:
             await reader.opened()
@@ -160,6 +120,22 @@ class SqliteStore:
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
         await answer
+
+    def commit_in_place(self, commit: Commit) -> bool:
+        """Make a commit in this very call, if nothing has to be waited for; False: nothing is done.
+
+        For whoever knows that nobody else is about to commit: it shares its sync with none.
+        Raises: OutcomeUnknown.
+        """
+        if self._closing is not None or self._writing is not None:
+            return False
+        outcomes = self._applied_here([commit])
+        if outcomes is None:
+            return False
+        self.syncs += 1
+        if outcomes[0] is not None:
+            raise outcomes[0]
+        return True
 
     async def close(self) -> None:
         if self._closing is None:
@@ -202,15 +178,27 @@ class SqliteStore:
         The way to a thread and back is not free: two threads are woken, and with every statement
         the one that writes gives up the interpreter and waits for it.
         """
-        began = self._seconds()
-        outcomes = None
-        if self._last_took < AT_ONCE_SECONDS_MAX and _is_small(commits):
-            outcomes = self._writer.run_here(partial(_apply_at_once, commits, self.path))
+        outcomes = self._applied_here(commits)
         if outcomes is None:
             patient = partial(_patiently, self._busy_ms, partial(_apply_all, commits, self.path))
-            outcomes = await self._writer.run(patient)
-        self._last_took = self._seconds() - began
+            outcomes = await self._writer.run(partial(self._timed, patient))
         return outcomes
+
+    def _applied_here(self, commits: list[Commit]) -> list[_Outcome] | None:
+        """Apply commits in this very thread; None, and nothing done, if that would take long."""
+        if self._last_took >= AT_ONCE_SECONDS_MAX or not _is_small(commits):
+            return None
+        return self._writer.run_here(
+            partial(self._timed, partial(_apply_at_once, commits, self.path))
+        )
+
+    def _timed(self, work: Callable[[sqlite3.Connection], T], database: sqlite3.Connection) -> T:
+        """Take the time of a transaction alone: on a busy machine the way to a thread is longer."""
+        began = self._seconds()
+        try:
+            return work(database)
+        finally:
+            self._last_took = self._seconds() - began
 
 
 def _tell(answer: asyncio.Future[None], outcome: BaseException | None) -> None:
@@ -255,11 +243,12 @@ def _stored(revision: Any, token: Any, body: Any) -> Stored:
 
 
 def _is_small(commits: list[Commit]) -> bool:
-    puts = (each for commit in commits for each in commit.actions if isinstance(each, Put))
-    return (
-        len(commits) <= AT_ONCE_COMMITS_MAX
-        and sum(len(each.body) for each in puts) <= AT_ONCE_BYTES_MAX
-    )
+    size = 0
+    for commit in commits:
+        for each in commit.actions:
+            if isinstance(each, Put):
+                size += len(each.body)
+    return len(commits) <= AT_ONCE_COMMITS_MAX and size <= AT_ONCE_BYTES_MAX
 
 
 def _patiently(

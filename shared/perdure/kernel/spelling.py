@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from perdure.kernel.canonical import canonical
 
 if TYPE_CHECKING:
-    from perdure.kernel.documents.records import StoreHead
+    from perdure.kernel.documents.records import Document, StoreHead
     from perdure.kernel.places import PageName
     from perdure.kernel.records import BatchKey, Drain, Fence, Head
 
@@ -63,6 +63,20 @@ def store_head(record: StoreHead) -> bytes:
         f'{{"digest":{text(record.digest)},"epoch":{record.epoch},{follows}{owners}'
         f'"lineage":{text(record.lineage)},{log_from}"next_id":{record.next_id}'
         f',"schema":{record.schema},"seq":{record.seq}}}'
+    ).encode("ascii")
+
+
+def document(record: Document) -> bytes:
+    """Spell the record of a document as `canonical` does its fields."""
+    member = "null" if record.member is None else text(record.member)
+    meta = "null" if record.meta is None else canonical(record.meta).decode("ascii")
+    retired_at = "null" if record.retired_at is None else record.retired_at
+    return (
+        f'{{"base":{record.base},"created_at":{record.created_at},"deltas":{record.deltas}'
+        f',"history":{text(record.history)},"id":{record.id},"kind":{text(record.kind)}'
+        f',"last":{record.last},"member":{member},"meta":{meta}'
+        f',"namespace":{text(record.namespace)},"owner":{text(record.owner)}'
+        f',"retired_at":{retired_at},"revision":{record.revision},"version":{record.version}}}'
     ).encode("ascii")
 
 

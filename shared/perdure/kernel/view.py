@@ -102,9 +102,11 @@ class Reads:
         absent: set[Key[Any]] = set()
         for reads in many:
             keys.update(dict.fromkeys(reads.keys))
-            peeks.update(dict.fromkeys(reads.peeks))
-            ranges.update(dict.fromkeys(reads.ranges))
-            absent.update(reads.absent)
+            if reads.peeks:
+                peeks.update(dict.fromkeys(reads.peeks))
+            if reads.ranges:
+                ranges.update(dict.fromkeys(reads.ranges))
+            absent |= reads.absent
         snapshot = any(reads.snapshot for reads in many)
         only = tuple(key for key in peeks if key not in keys) if peeks else ()
         return Reads(tuple(keys), tuple(ranges), only, snapshot, frozenset(absent))

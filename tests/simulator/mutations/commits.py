@@ -136,4 +136,17 @@ MUTATIONS = (
         ),
         Suite("tests/authority/test_recent.py"),
     ),
+    Mutation(
+        "part_taken_for_the_whole",
+        "a guess not proved",
+        "What a running commit does not show yet is told to be lost, without a look as of one moment.",
+        (
+            Edit(
+                "authority/group.py",
+                "            view.is_snapshot or proven.issuperset(lacking.reads.peeks)\n",
+                "            view.is_snapshot or lacking.reads.snapshot\n",
+            ),
+        ),
+        Suite("tests/authority/test_seen_in_part.py"),
+    ),
 )

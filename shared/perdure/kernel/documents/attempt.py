@@ -20,7 +20,7 @@ def found_attempt(view: View, head: StoreHead, seen: Seq | None, attempt: Token)
 
     Raises: FarBehind, Missing; SeenInPart, at last Corrupt: what does not show may be it.
     """
-    if seen is None:
+    if seen is None or seen == head.seq:
         return None
     if head.seq - seen > UNSEEN_MAX:
         raise FarBehind(

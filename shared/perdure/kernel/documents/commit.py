@@ -27,6 +27,7 @@ from perdure.kernel.documents.records import (
     store_head_key,
 )
 from perdure.kernel.documents.step import StagedWrite, Step
+from perdure.kernel.documents.successors import head_after
 from perdure.kernel.documents.tables import checked_name, tables_altered
 from perdure.kernel.documents.writes import begin_lives
 from perdure.kernel.errors import InvalidId, NotFound, OutOfRange, StaleWriter, TooLarge
@@ -122,8 +123,7 @@ class CommitWrites(DocumentsRequest):
         self._check_schema(head)
         self._check_ids(head)
         step = Step(view, head, max(head.next_id, self.next_id), proves_tables=self.schema is None)
-        for each in self.staged:
-            step.raise_to(each.names_id)
+        step.raise_to(max((each.names_id for each in self.staged), default=0))
         for each in in_order(self.staged):
             each.apply(step)
         begin_lives(step)
@@ -221,7 +221,11 @@ def check_grips(
 
 def check_grip(head: StoreHead, grip: OwnerGrip) -> None:
     """Refuse a grip that was let go of or overtaken. Raises StaleWriter."""
-    held = next((each for each in head.held if each.owner == grip.owner), None)
+    held = None
+    for each in head.held:
+        if each.owner == grip.owner:
+            held = each
+            break
     if held is None or (held.epoch, held.holder) != (grip.epoch, grip.holder):
         found = "released" if held is None else f"epoch {held.epoch}"
         raise StaleWriter(expected=f"epoch {grip.epoch} on owner {grip.owner!r}", found=found)
@@ -237,6 +241,8 @@ def check_owners(
     """
     check_grips(head, owners, grips)
     free = owners - {grip.owner for grip in grips}
+    if not free:
+        return head
     for owner in sorted(free):
         held = head.held_by(owner, now)
         if held is not None:
@@ -252,6 +258,8 @@ def renewed(
     head: StoreHead, grips: Sequence[OwnerGrip], now: Instant, lease_ms: int = 0
 ) -> StoreHead:
     """Let grips that still hold last for their leases from now, if that is longer."""
+    if not lease_ms and not any(grip.lease_ms for grip in grips):
+        return head
     until = {
         (grip.owner, grip.epoch, grip.holder): Instant(now + (lease_ms or grip.lease_ms))
         for grip in grips
@@ -277,10 +285,7 @@ def logged(head: StoreHead, step: Step, attempt: Token, now: Instant) -> tuple[S
         previous=head.digest,
         writes=step.told,
     )
-    after = replace(
-        head, seq=step.seq, digest=entry.digest, next_id=step.next_id, schema=step.schema
-    )
-    return after, entry
+    return head_after(head, step.seq, entry.digest, step.next_id, step.schema), entry
 
 
 @dataclass(frozen=True, slots=True)

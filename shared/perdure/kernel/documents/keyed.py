@@ -9,6 +9,7 @@ from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.documents.commit import Committed, CommitWrites, DocumentsRequest
 from perdure.kernel.documents.commit_keys import KeyCommit, commit_key
 from perdure.kernel.documents.errors import TableMigrating
+from perdure.kernel.documents.log import read_head
 from perdure.kernel.documents.records import store_head_key
 from perdure.kernel.documents.step import StagedWrite
 from perdure.kernel.documents.tables import Table, declared_by, stored_table_key
@@ -45,6 +46,7 @@ class CommitOnce(DocumentsRequest):
         return Reads(keys=(store_head_key(self.stream),), peeks=peeks)
 
     def decide(self, view: View, now: Instant) -> Decision[Committed]:
+        read_head(view, self.ref)  # of what is not whole nothing is told, not even that it was done
         known = view.peek(commit_key(self.stream, self.commit))
         asked = digest_of(self.wanted)
         if known is not None:

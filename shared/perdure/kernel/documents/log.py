@@ -139,7 +139,8 @@ class Trimmed:
 class TrimLog(DocumentsRequest):
     """Remove the oldest entries of the log, up to ``through``, at most TRIM_ENTRIES_MAX of them.
 
-    The newest LOG_KEPT_MIN stay whatever it asks for. Raises: NotFound.
+    The newest LOG_KEPT_MIN stay whatever it asks for. Raises: NotFound, StoreImporting,
+    StoreMoving, StoreMoved.
     """
 
     through: Seq
@@ -151,12 +152,12 @@ class TrimLog(DocumentsRequest):
         head = view.get(store_head_key(self.stream))
         if head is None:
             raise no_store(self.ref)
+        check_whole(head, self.ref)
         last = min(self.through, head.seq - LOG_KEPT_MIN)
         through = min(last, head.log_from - 1 + TRIM_ENTRIES_MAX)
         keys = [logged_key(self.stream, Seq(seq)) for seq in range(head.log_from, through + 1)]
         if not keys:
             return Decision(Trimmed(head.log_from, 0, is_done=True))
-        check_whole(head, self.ref)
         check_open(head, self.ref)
         view.require(peeks=keys)
         # What is not there is gone: a damaged log can still be trimmed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from perdure.kernel.documents.commit_keys import KeyCommit
 from perdure.kernel.documents.step import StagedWrite
@@ -13,6 +14,9 @@ from perdure.kernel.documents.writes import (
     RetireDocument,
 )
 
+_ORDERED: Final = (ChangeDocument, CreateDocument, CopyDocument, RetireDocument, KeyCommit)
+"""Writes that are not applied as they were staged."""
+
 
 def in_order(staged: Sequence[StagedWrite]) -> list[StagedWrite]:
     """Return writes in the order they are applied.
@@ -21,6 +25,8 @@ def in_order(staged: Sequence[StagedWrite]) -> list[StagedWrite]:
     the addresses which creations take, each with its own retirement behind it; at last the id under
     which the commit was asked for.
     """
+    if len(staged) == 1 or not any(isinstance(each, _ORDERED) for each in staged):
+        return list(staged)
     rows: list[StagedWrite] = []
     changes: list[StagedWrite] = []
     retirements: list[RetireDocument] = []

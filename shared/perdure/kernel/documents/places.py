@@ -136,7 +136,7 @@ def rows_prefix(table: str) -> str:
 
 
 def row_sort(table: str, key: Sequence[Part]) -> str:
-    return rows_prefix(table) + spelled_key(key)
+    return f"row/{table}/{spelled_key(key)}"
 
 
 def index_prefix(table: str, index: str, values: Sequence[Part]) -> str:
@@ -155,11 +155,18 @@ def spelled_key(key: Sequence[Part]) -> str:
 
     Raises: InvalidValue, TooLarge.
     """
-    return "".join([f"{_spelled_part(each)}/" for each in key])
+    return "".join(
+        [
+            f"{each + _INTEGER_SHIFT:017d}/"  # most are numbers
+            if type(each) is int and -SAFE_INTEGER_MAX <= each <= SAFE_INTEGER_MAX
+            else f"{_spelled_part(each)}/"
+            for each in key
+        ]
+    )
 
 
 def _spelled_part(part: Part) -> str:
-    if type(part) is int and -SAFE_INTEGER_MAX <= part <= SAFE_INTEGER_MAX:  # most are
+    if type(part) is int and -SAFE_INTEGER_MAX <= part <= SAFE_INTEGER_MAX:
         return f"{part + _INTEGER_SHIFT:017d}"
     if isinstance(part, bool):
         return "1" if part else "0"

@@ -170,8 +170,7 @@ class Document(Record):
         return self.created_at <= at and (self.retired_at is None or at < self.retired_at)
 
     def body(self) -> bytes:
-        fields = {name: getattr(self, name) for name in _DOCUMENT_FIELDS}
-        return canonical(fields)
+        return spelling.document(self)
 
     @classmethod
     def read(cls, partition: Partition, sort: str, body: bytes) -> Self:

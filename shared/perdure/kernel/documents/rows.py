@@ -86,7 +86,7 @@ class PutRow(_RowWrite):
     def apply(self, step: Step) -> None:
         row = row_of(step.store, self.table, stamped(self.row, self.stamps, step))
         write_row(step, self.table, step.read(row.key), row)
-        step.tell("row.put", {"table": row.table}, row=row.spelled)
+        step.tell_row("row.put", row.table, row.spelled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def place_of(
     store: Partition, table: Table, row: Mapping[str, Any], stamps: tuple[str, ...]
 ) -> Key[Row]:
     """Return where a row lies that a table can have. Raises InvalidValue kinds, TooLarge."""
-    if any(name in table.key for name in stamps):
+    if stamps and not set(stamps).isdisjoint(table.key):
         raise InvalidValue(
             expected=f"stamps beside the key of {table.full_name}", found=shown(stamps)
         )
@@ -212,7 +212,7 @@ def row_of(store: Partition, table: Table, value: dict[str, Any]) -> Row:
 def insert_row(step: Step, table: Table, row: Row) -> None:
     """Write a row where none was, and tell the log of it. Raises as :func:`write_row`."""
     write_row(step, table, None, row)
-    step.tell("row.insert", {"table": row.table}, row=row.spelled)
+    step.tell_row("row.insert", row.table, row.spelled)
 
 
 def write_row(step: Step, table: Table, before: Row | None, row: Row | None) -> None:
@@ -241,7 +241,7 @@ def replace_row(
         step.remove(before.key)
     else:
         step.put(row)
-        for sort in sorted(stands - stood):
+        for sort in sorted(stands - stood) if stands else ():
             step.put(IndexRow(partition=step.store, sort=sort, row_key=row.row_key))
     step.owners.add(table.owner)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final, Protocol, TypeVar
 
 from perdure.kernel.canonical import canonical
@@ -162,16 +163,16 @@ class Step:
         kind: str,
         told: Mapping[str, Any],
         content: bytes | None = None,
-        *,
-        row: bytes | None = None,
     ) -> None:
-        """Put a write into the log as it was applied; ``content`` and ``row`` are spelled already."""
+        """Put a write into the log as it was applied; ``content`` is spelled already."""
         fields = canonical({"w": kind, **told})
         if content is not None:
             fields = b'{"content":%s,%s' % (content, fields[1:])
-        if row is not None:  # beside a table alone: keys stay sorted
-            fields = b'{"row":%s,%s' % (row, fields[1:])
         self._log.append(fields)
+
+    def tell_row(self, kind: str, table: str, row: bytes) -> None:
+        """Put a write of a whole row into the log; it is spelled already."""
+        self._log.append(b'{"row":%s,%s' % (row, _beside_row(kind, table)))
 
     @property
     def told(self) -> bytes:
@@ -181,7 +182,9 @@ class Step:
     def writes(self) -> tuple[Write, ...]:
         """Return what the commit writes beside head and log: what was there and is not is removed."""
         self._finish()
-        self.view.require(peeks=[key for key, each in self._written.items() if each is None])
+        gone = [key for key, each in self._written.items() if each is None]
+        if gone:
+            self.view.require(peeks=gone)
         found: list[Write] = []
         for key, record in self._written.items():
             if record is not None:
@@ -191,11 +194,19 @@ class Step:
         return tuple(found)
 
     def _finish(self) -> None:
+        if not self._last:
+            return
         named = sum(key not in self._written for key in self.view.named)
         room = COMMIT_ACTIONS_MAX - len(self._written) - named - BESIDE_STEP
         for work in self._last.values():
             room -= work(self, room)
         self._last.clear()
+
+
+@lru_cache(maxsize=1_024)
+def _beside_row(kind: str, table: str) -> bytes:
+    """Spell what a log says of a row behind its values: keys stay sorted."""
+    return canonical({"w": kind, "table": table})[1:]
 
 
 def lies_in(wanted: Range[Any], key: Key[Any]) -> bool:

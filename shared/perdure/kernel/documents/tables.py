@@ -24,6 +24,7 @@ from perdure.kernel.errors import (
     WrongType,
 )
 from perdure.kernel.ids import Partition
+from perdure.kernel.kept import kept
 from perdure.kernel.record import Record
 from perdure.kernel.shown import shown
 from perdure.kernel.view import Key
@@ -54,7 +55,7 @@ def checked_name(name: str, *, what: str) -> str:
     return name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """An owner's table as the code declares it. Check it once with :meth:`checked`."""
 
@@ -67,7 +68,7 @@ class Table:
 
     version: int = 1
 
-    @property
+    @kept
     def full_name(self) -> str:
         """Name of the table in its store: two parts."""
         return f"{self.owner}:{self.name}"
@@ -116,7 +117,7 @@ class Table:
 
     def key_of(self, row: Mapping[str, Any]) -> tuple[Part, ...]:
         """Return the key of a checked row."""
-        return tuple(row[name] for name in self.key)
+        return tuple([row[name] for name in self.key])
 
     def check_key(self, key: Sequence[Any]) -> None:
         """Refuse what no row can have as its key. Raises InvalidValue kinds, TooLarge."""
@@ -148,9 +149,8 @@ class Table:
                 raise UnknownField(expected=f"a column of {self.full_name}", found=shown(name))
             if kind != "json":
                 self._check_value(name, kind, value)
-        for name in self.columns:
-            if name not in row:
-                raise self._missing(name)
+        if len(row) != len(self.columns):
+            raise self._missing(next(name for name in self.columns if name not in row))
         try:
             spelled = canonical(row)
         except (ValueError, TypeError, RecursionError):
@@ -179,6 +179,11 @@ class Table:
             self._check_value(name, kind, value)
 
     def _check_value(self, name: str, kind: ColumnType, value: Any) -> None:
+        if type(value) is int and kind == "int":  # most are
+            if -places.SAFE_INTEGER_MAX <= value <= places.SAFE_INTEGER_MAX:
+                return
+        elif type(value) is str and kind == "str":
+            return
         if kind == "json":
             self._check_json(name, value)
             return

@@ -31,6 +31,7 @@ from perdure.kernel.documents.records import (
     document_key,
 )
 from perdure.kernel.documents.step import Step
+from perdure.kernel.documents.successors import with_content
 from perdure.kernel.errors import Corrupt, InvalidValue
 from perdure.kernel.ids import DocumentId, Partition, Seq
 from perdure.kernel.places import after, number
@@ -223,15 +224,10 @@ class ChangeDocument(_OfDocument):
             base_seq, deltas = step.seq, 0
             if document.history != "rewindable":
                 supersede(step, document)
-        changed = replace(
-            document,
-            version=self.content.version,
-            revision=document.revision + 1,
-            base=base_seq,
-            last=step.seq,
-            deltas=deltas,
+        version = self.content.version
+        step.put(
+            with_content(document, version=version, base=base_seq, last=step.seq, deltas=deltas)
         )
-        step.put(changed)
         step.put(_revision(step, self.id, self.content))
         step.own(document.address)
         step.tell("document.change", {"id": self.id}, self.content.spelled)

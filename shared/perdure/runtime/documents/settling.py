@@ -32,6 +32,8 @@ class OwnCommit(CommitWrites):
     """A commit that keeps what deciding it has raised: that very error is no lost answer."""
 
     raised: list[Exception] = field(default_factory=list, compare=False, repr=False)
+    in_place: bool = field(default=False, compare=False)
+    """Nobody else of this process is about to commit: it need not wait for company."""
 
     def reads(self) -> Reads:
         try:
@@ -92,11 +94,12 @@ async def _executed(authority: ReadsAndExecutes, request: CommitWrites, pause: P
     seen = request.seen
     for _ in range(LOOKS_MAX):
         try:
-            return await executed_at_once(authority, replace(request, seen=seen), seen, pause)
+            return await executed_at_once(authority, request, seen, pause)
         except FarBehind:
             head = await head_of(authority, request)
             seen = seen if head is None else head.seq
-    return await executed_at_once(authority, replace(request, seen=seen), seen, pause)
+            request = replace(request, seen=seen)
+    return await executed_at_once(authority, request, seen, pause)
 
 
 async def head_of(authority: ReadsAndExecutes, request: CommitWrites) -> StoreHead | None:

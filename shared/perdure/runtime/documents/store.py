@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
 from perdure.kernel.documents.called import check_id
@@ -43,7 +43,7 @@ from perdure.runtime.documents.follow.feed import Feed, caught_up
 from perdure.runtime.documents.reading import ReadsAndExecutes, read_at_once
 from perdure.runtime.documents.settling import OwnCommit, head_of, settled
 from perdure.runtime.documents.standing import OwnTables, written
-from perdure.runtime.documents.unbroken import Unbroken
+from perdure.runtime.documents.unbroken import Unbroken, UnderWay
 from perdure.runtime.session.ports import Pause
 
 T = TypeVar("T")
@@ -70,6 +70,7 @@ class StoreMeans:
     now: Callable[[], Instant]
     new_token: Callable[[], Token]
     pause: Pause
+    under_way: UnderWay = field(default_factory=UnderWay, compare=False, repr=False)
 
 
 class OpenStore:
@@ -92,7 +93,7 @@ class OpenStore:
         """What this handle takes the store's tables for."""
         self._bound: set[str] = set()
         self._queue = asyncio.Lock()
-        self._unbroken = Unbroken()
+        self._unbroken = Unbroken(means.under_way)
         self._failure: BaseException | None = None
         self._closed = False
 
@@ -292,6 +293,7 @@ class OpenStore:
             grips=self.grips,
             schema=schema,
             raised=raised,
+            in_place=self._unbroken.is_alone,
         )
 
     async def _stood(self, tables: Sequence[Table]) -> int:
