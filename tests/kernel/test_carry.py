@@ -8,8 +8,9 @@ import pytest
 from tests.support.worldly import WORLD, World
 
 from perdure.kernel.carry import Carrier, Raw, ReadRaw, RecordsDigest
+from perdure.kernel.documents.held import HeldOwner
 from perdure.kernel.documents.places import DocumentStoreRef
-from perdure.kernel.documents.records import HeldOwner, StoreHead
+from perdure.kernel.documents.records import StoreHead
 from perdure.kernel.ids import (
     DocumentStoreId,
     Epoch,

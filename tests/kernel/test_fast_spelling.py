@@ -19,7 +19,8 @@ from perdure.kernel.alike import alike, spelled_floats
 from perdure.kernel.batch import prepared
 from perdure.kernel.canonical import canonical
 from perdure.kernel.component import Component, Registry
-from perdure.kernel.documents.records import HISTORIES, Document, HeldOwner, StoreHead
+from perdure.kernel.documents.held import HeldOwner
+from perdure.kernel.documents.records import HISTORIES, Document, StoreHead
 from perdure.kernel.documents.underway import Importing
 from perdure.kernel.errors import PerdureError
 from perdure.kernel.ids import BatchId, WorldId

@@ -72,6 +72,16 @@ def test_nobody_takes_a_job_that_another_has_in_hand(store):
     assert store.record.claim.epoch == 1
 
 
+def test_a_claim_of_a_wrong_clock_keeps_nobody_out(store):
+    store.start()
+    store.later(365 * 86_400_000)
+    store.take(holder="p")
+
+    store.later(-365 * 86_400_000)
+
+    assert store.take(holder="q").grip.epoch == 2
+
+
 def test_a_job_is_not_taken_before_it_is_due(store):
     store.start(due_at=store.fake.now + 5_000)
 

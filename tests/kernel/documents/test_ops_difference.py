@@ -33,6 +33,8 @@ values = st.recursive(
 @example(old=[{"prototype": [1]}], new=[{"prototype": [2]}])
 @example(old={"a": 1}, new={"a": True})
 @example(old={"a": 1}, new={"a": 1.0})
+@example(old={"a": 0.0}, new={"a": -0.0})
+@example(old=[0.0, {"b": -0.0}], new=[-0.0, {"b": 0.0}])
 @example(old=["\U0001f600x"], new=["\ude00x"])
 @example(old=["x\ud83d"], new=["x\U0001f600"])
 def test_operations_between_two_values_lead_from_one_to_the_other(old, new):

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+from tests.support.documents import REF
 from tests.support.store_rows import EDITS, desk, edit, refuses
 
 from perdure.kernel.documents.content import LEVELS_MAX, base
@@ -16,6 +17,7 @@ from perdure.kernel.documents.errors import (
     UnknownTable,
 )
 from perdure.kernel.documents.places import SAFE_INTEGER_MAX, Address
+from perdure.kernel.documents.records import Document, document_key
 from perdure.kernel.documents.rows import (
     DeleteRow,
     DeleteWhere,
@@ -35,6 +37,7 @@ from perdure.kernel.errors import (
     UnknownField,
     WrongType,
 )
+from perdure.kernel.ids import DocumentId
 
 pytestmark = pytest.mark.stores
 
@@ -238,3 +241,43 @@ def test_meta_is_nested_as_deep_as_every_reader_follows():
     assert deep.checked() is deep
     with pytest.raises(TooLarge):
         CreateDocument(address, "none", base(1, {}), meta=nested(LEVELS_MAX + 1)).checked()
+
+
+def test_what_a_write_was_made_of_may_be_changed_before_it_is_committed():
+    at = desk(edit(1), edit(2), edit(3, "eve"))
+    text: dict[str, Any] = {"n": [9]}
+    inserted, put = edit(4, text=text), edit(1, text=text)
+    changes, condition = {"text": text}, {"text": {"n": 3}}
+    writes = [
+        InsertRow(EDITS, inserted),
+        PutRow(EDITS, put),
+        UpdateRow(EDITS, (2,), changes),
+        UpdateWhere(EDITS, condition, changes),
+        DeleteWhere(EDITS, condition),
+    ]
+
+    for row in (inserted, put, changes):
+        row["by"] = "mallory"
+    text["n"].append(10)
+    condition["text"]["n"] = 1
+    at.commit(*writes)
+
+    kept = {"n": [9]}
+    assert at.values(EDITS) == [
+        edit(1, text=kept),
+        edit(2, text=kept),
+        edit(3, "eve", text=kept),
+        edit(4, text=kept),
+    ]
+
+
+def test_what_is_kept_with_a_document_may_be_changed_before_it_is_committed():
+    meta: dict[str, Any] = {"tags": ["one"]}
+    created = CreateDocument(Address("notes", "n", "k"), "latest", base(1, 1), meta=meta).checked()
+
+    meta["tags"].append(object())
+    at = desk()
+    at.commit(created)
+
+    document: Document = at.fake.held(document_key(REF.partition, DocumentId(2)))
+    assert document.meta == {"tags": ["one"]}

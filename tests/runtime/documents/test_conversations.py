@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -293,3 +294,18 @@ async def test_what_comes_out_is_the_callers_own() -> None:
         again = await storage.entry(2)
         assert again is not None
         assert again["entry"]["data"] == {"list": [1]}
+
+
+async def test_what_is_committed_is_what_it_was_when_that_was_asked() -> None:
+    async with opened() as store:
+        storage = await ConversationStorage.open(store, "pi")
+        before = asyncio.create_task(storage.commit([conversation(1)]))
+        write = task(2, "pending")
+        committing = asyncio.create_task(storage.commit([write]))
+        await asyncio.sleep(0)
+
+        write["value"]["state"]["status"] = "running"
+        await asyncio.gather(before, committing)
+
+        (found,) = (await storage.scan_tasks({"status": "pending"}, 10))["items"]
+        assert found["state"]["status"] == "pending"

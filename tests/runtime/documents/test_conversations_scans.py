@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pi_durable.errors import StorageRequestError
 from tests.support.conversing import (
+    SESSION,
     base,
     change,
     conversation,
@@ -15,6 +17,7 @@ from tests.support.conversing import (
     latest,
     of_session,
     retire,
+    scope_of,
     task,
 )
 from tests.support.documents import opened
@@ -22,8 +25,9 @@ from tests.support.documents import opened
 from perdure.authority.memory import MemoryStore
 from perdure.kernel.documents.errors import CopyRefused, UnknownDocument
 from perdure.kernel.documents.places import SAFE_INTEGER_MAX
-from perdure.kernel.errors import InvalidValue
+from perdure.kernel.errors import Corrupt, InvalidValue
 from perdure.runtime.documents.conversations import ConversationStorage
+from perdure.runtime.documents.pi_durable import PiStorage
 
 pytestmark = pytest.mark.stores
 
@@ -135,3 +139,81 @@ async def test_the_newest_entries_are_found_without_a_look_at_every_ancestor() -
         assert [each["id"] for each in newest["items"]] == [62, 60]
         assert [each["id"] for each in oldest["items"]] == [2, 4]
         assert few < 10
+
+
+@pytest.mark.parametrize("id", [2**53, 2**63, 0, -1])
+async def test_nobody_has_an_id_that_no_store_gives(id: int) -> None:
+    async with opened() as store:
+        storage: Any = await PiStorage.open(store)
+
+        assert await storage.conversation(id, None) is None
+        assert await storage.task(id, None) is None
+        assert await storage.submission(id, None) is None
+        assert await storage.submission_by_request(id, "r", None) is None
+        assert await storage.entry(id, None) is None
+        for request in (
+            storage.entry(id, 2, None),
+            storage.find_latest_head_marker(id, None, None),
+        ):
+            with pytest.raises(StorageRequestError, match="Unknown conversation"):
+                await request
+
+
+async def test_a_question_that_cannot_be_asked_fails_itself_alone() -> None:
+    async with opened() as store:
+        storage: Any = await PiStorage.open(store)
+        nowhere = {"kind": "k", "scope": {"kind": "conversation"}}
+
+        with pytest.raises(StorageRequestError):
+            await storage.find_document(nowhere, "current", None)
+
+        assert await storage.commit([conversation(1)], None) == 2
+
+
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+async def test_a_conversation_that_descends_from_itself_is_corrupt_and_read_to_an_end(
+    order: str,
+) -> None:
+    async with opened() as store:
+        storage = await ConversationStorage.open(store, "pi")
+        await storage.commit(
+            [
+                conversation(5, parent={"conversationId": 6, "at": 9}),
+                conversation(6, parent={"conversationId": 5, "at": 9}),
+            ]
+        )
+
+        for reading in (
+            storage.scan_entries({"conversationId": 5, "order": order}, 10),
+            storage.latest_head(5),
+            storage.visible_entry(5, 7),
+        ):
+            with pytest.raises(Corrupt):
+                await reading
+
+
+async def test_what_was_forked_from_nothing_sees_what_is_its_own() -> None:
+    async with opened() as store:
+        storage = await ConversationStorage.open(store, "pi")
+        await storage.commit([conversation(5, parent={"conversationId": 4, "at": 9}), entry(6, 5)])
+
+        for order in ("ascending", "descending"):
+            page = await storage.scan_entries({"conversationId": 5, "order": order}, 10)
+            assert [each["id"] for each in page["items"]] == [6]
+        assert await storage.latest_head(5) is None
+
+
+async def test_documents_of_conversations_alone_are_copied() -> None:
+    async with opened() as store:
+        storage = await ConversationStorage.open(store, "pi")
+        of_task = {"id": 3, "kind": "notes", "scope": {"kind": "task", "taskId": 9}}
+        await storage.commit(
+            [create(of_session(2), base(1)), create(of_task, base(1)), create(latest(4), base(1))]
+        )
+        plain = {"id": 7, "kind": "notes", "scope": scope_of(2)}
+
+        for write in (copy(plain, 2), copy(plain, 3), copy({**latest(7), "scope": SESSION}, 4)):
+            with pytest.raises(CopyRefused, match="does not match"):
+                await storage.commit([write])
+
+        await storage.commit([copy(latest(7, conversation=2), 4)])

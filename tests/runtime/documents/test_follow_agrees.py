@@ -53,6 +53,8 @@ async def test_what_a_view_is_told_comes_to_what_a_look_finds(seed):
             commits += 1
             if chance.random() < 0.3:
                 await turn()
+            if chance.random() < 0.3:
+                await agreed(store, wanted, sources)
         for _ in range(20):
             await turn()
 
@@ -69,6 +71,15 @@ async def test_what_a_view_is_told_comes_to_what_a_look_finds(seed):
         seqs = [frame.seq for frame in of_watch]
         assert seqs == sorted(set(seqs))
         assert len(of_watch) <= commits
+
+
+async def agreed(store, wanted, sources):
+    """Hold what views were told to a look at the store, once nothing is on its way any more."""
+    for _ in range(20):
+        await turn()
+    part = store.ref.partition
+    looked = [await store.read(lambda view, w=w: w.look(view, part)) for w in wanted]
+    assert [each.value for each in sources] == looked
 
 
 def a_write(chance):

@@ -9,6 +9,7 @@ from tests.support.following import Reports, Thing, frames, host, turn, until
 
 from perdure.kernel.documents.errors import FollowFailed
 from perdure.kernel.errors import NotFound
+from perdure.runtime.documents.follow.host import Observation
 from perdure.runtime.documents.follow.sources import PENDING_FRAMES_MAX
 
 pytestmark = pytest.mark.stores
@@ -279,3 +280,72 @@ async def test_what_a_value_does_not_take_fails_the_attempt():
     assert not followed.is_live
     assert source.value == {"n": 1}
     assert thing.detached == 1
+
+
+class Incomparable:
+    """A value that is no JSON and does not say what it equals, as arrays do not."""
+
+    def __ne__(self, other: object) -> bool:
+        raise ValueError("of several truths")
+
+    __hash__ = None  # type: ignore[assignment]  # nothing looks it up
+
+
+async def test_a_derived_value_that_cannot_be_compared_fails_the_attempt():
+    thing = Thing({"n": 1})
+    followed = host()
+    source = followed.follow(thing.attach)
+    derived = followed.derive(lambda value: 1 if value["n"] == 1 else Incomparable(), source)
+    await followed.activate()
+
+    with followed.batch.within():
+        thing.set(2)
+
+    assert not followed.is_live
+    assert not followed.batch.is_running, "the next batch is one"
+    assert (source.value, derived.value) == ({"n": 2}, 1)
+
+
+async def test_a_first_value_that_cannot_be_compared_fails_the_attempt():
+    followed = host()
+    followed.follow(Thing(Incomparable()).attach)
+
+    with pytest.raises(FollowFailed):
+        await followed.activate()
+
+    assert not followed.batch.is_running
+
+
+@pytest.mark.parametrize("ops", [None, 5, [None]])
+async def test_operations_that_are_none_fail_the_attempt_and_not_the_batch(ops):
+    thing = Thing({"n": 1})
+    followed = host()
+    followed.follow(thing.attach)
+    await followed.activate()
+
+    with followed.batch.within():
+        thing.observer.change(ops)
+
+    assert not followed.is_live
+    assert not followed.batch.is_running
+
+
+async def test_what_cannot_be_let_go_of_is_reported_and_the_rest_is_let_go_of():
+    reports = Reports()
+    followed = host(reports)
+
+    async def stuck(_observer):
+        def detach():
+            raise OSError("stuck")
+
+        return Observation(1, detach)
+
+    thing = Thing({"n": 1})
+    followed.follow(stuck)
+    followed.follow(thing.attach)
+    await followed.activate()
+
+    followed.close()
+
+    assert thing.detached == 1
+    assert "OSError: stuck" in str(reports.errors[0])

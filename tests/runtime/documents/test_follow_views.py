@@ -171,6 +171,22 @@ async def test_what_the_owner_marks_while_it_adopts_is_in_the_same_frame():
     assert [frame.value for frame in told] == [[1, 1]]
 
 
+async def test_nonsense_that_is_told_while_a_commit_is_adopted_fails_the_host_and_not_the_store():
+    async with opened() as store:
+        followed = host()
+        thing = Thing(0)
+        followed.follow(thing.attach)
+        stop = store.feed.join(followed.batch)
+        await followed.activate()
+
+        await store.commit([create("a")], adopt=lambda _: thing.observer.change(None))
+        again = await store.commit([create("b")])
+        stop()
+
+    assert not followed.is_live
+    assert again.seq == 2
+
+
 async def test_an_adopted_commit_of_conversations_that_two_sources_see_is_one_computation():
     async with opened() as store:
         storage = await ConversationStorage.open(store, "app")

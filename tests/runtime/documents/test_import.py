@@ -21,14 +21,15 @@ from tests.support.steps import Died, SteppedStore, Steps
 
 from perdure.authority.memory import MemoryStore
 from perdure.kernel.documents.commit import CommitWrites, TakeOwner
-from perdure.kernel.documents.content import base
+from perdure.kernel.documents.content import base, delta
 from perdure.kernel.documents.create import DescribeDocumentStore
 from perdure.kernel.documents.errors import StoreImporting
 from perdure.kernel.documents.log import ReadLog
 from perdure.kernel.documents.places import Address, DocumentStoreRef
-from perdure.kernel.documents.writes import CreateDocument
+from perdure.kernel.documents.sweep import SweepContents
+from perdure.kernel.documents.writes import ChangeDocument, CreateDocument, RetireDocument
 from perdure.kernel.errors import NotEmpty, OutcomeUnknown, StaleWriter
-from perdure.kernel.ids import DocumentStoreId, Holder, Lineage, Token
+from perdure.kernel.ids import DocumentId, DocumentStoreId, Holder, Lineage, Token
 from perdure.runtime.documents.conversations import ConversationStorage
 from perdure.runtime.documents.export import Progress
 from perdure.runtime.documents.importing import discard_import, import_store
@@ -211,3 +212,24 @@ async def test_an_import_that_died_at_any_commit_goes_on_where_it_was(
 
     assert await bytes_of(means(records, prefix="last"), COPY) == exported
     assert steps.taken >= at
+
+
+async def test_what_an_earlier_document_of_the_same_id_has_left_goes_into_no_copy() -> None:
+    address, id = Address("notes", "pages", "page"), DocumentId(50)
+    async with opened() as store:
+        await store.commit([CreateDocument(address, "none", base(1, {"n": 0}), id)])
+        for each in range(110):
+            change = ChangeDocument(id, delta(1, [["s", ["n"], each]]), trusted=True)
+            await store.commit([change])
+        await store.commit([RetireDocument(id)])
+        await store.commit([CreateDocument(address, "rewindable", base(1, {"n": "new"}), id)])
+        swept = await store.means.authority.execute(SweepContents(REF))
+        assert swept.left, "more than one sweep takes, or a commit"
+
+        data = await bytes_of(store.means, REF)
+        with_ = means(prefix="other")
+        await imported(with_, data)
+
+        contents = [each for each in parts_of(data) if each["part"] == "document.revision"]
+        assert [each["content"]["value"] for each in contents] == [{"n": "new"}]
+        assert await bytes_of(with_, COPY) == data

@@ -183,6 +183,20 @@ def commit_behind_documents(parts: Parts) -> None:
     parts.insert(-1, parts.pop(parts.index(of(parts, "commit"))))
 
 
+def commit_before_any_id(parts: Parts) -> None:
+    of(parts, "commit").update(ids=[], next_id=1)
+
+
+def tables_without_a_commit(parts: Parts) -> None:
+    parts[0].update(last_seq=0, digest="")
+    parts[1:-1] = [each for each in parts if each["part"] in ("table", "row")]
+
+
+def next_id_of_the_root(parts: Parts) -> None:
+    parts[0]["next_id"] = 1
+    parts[1:-1] = [each for each in parts if each["part"] in ("table", "row")]
+
+
 def more_revisions_than_commits(parts: Parts) -> None:
     latest = next(each for each in living(parts) if each["history"] == "latest")
     latest["revision"] = parts[0]["last_seq"] - latest["created_at"] + 2
@@ -190,6 +204,9 @@ def more_revisions_than_commits(parts: Parts) -> None:
 
 REFUSALS = [
     (more_revisions_than_commits, "invalid_export"),
+    (commit_before_any_id, "invalid_export"),
+    (tables_without_a_commit, "invalid_export"),
+    (next_id_of_the_root, "invalid_export"),
     (two_part_names, "invalid_export"),
     (first_is_a_delta, "invalid_export"),
     (out_of_order, "invalid_export"),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.support.documents import LINEAGE, NOW, REF, means, opened
 from tests.support.exporting import BytesSource, bytes_of
+from tests.support.following import frames, host
 from tests.support.histories import ITEMS, Past
 from tests.support.replicas import REPLICA, ROW, entries_of, pair, tampered
 
@@ -21,7 +22,9 @@ from perdure.kernel.documents.errors import (
     NotAFollower,
     StaleCursor,
     StillBound,
+    StoreDiverged,
 )
+from perdure.kernel.documents.followed import TableView
 from perdure.kernel.documents.log import LogPage, LogPlace
 from perdure.kernel.documents.records import store_head_key
 from perdure.kernel.documents.replica import sent_entry, spelled_entry
@@ -34,6 +37,7 @@ from perdure.kernel.errors import (
 )
 from perdure.kernel.ids import Epoch, Holder, Instant, Lineage, Seq
 from perdure.kernel.view import Decision, Reads
+from perdure.runtime.documents.follow.views import follow_view
 from perdure.runtime.documents.importing import import_store
 from perdure.runtime.documents.replica import (
     Lag,
@@ -335,3 +339,24 @@ async def test_the_epoch_of_the_source_is_the_least_of_the_replica() -> None:
         await apply_batch(replica, await entries_of(source), epoch=Epoch(7))
 
         assert (await promote(replica.means, REPLICA)).epoch == 8
+
+
+async def test_who_follows_a_replica_is_told_of_each_commit_that_is_applied_to_it() -> None:
+    async with pair() as (source, replica):
+        declared, inserted = await entries_of(source)
+        await apply_batch(replica, [declared])
+        followed = host()
+        rows = follow_view(followed, replica, TableView(ITEMS))
+        await followed.activate()
+        watch = rows.watch()
+
+        await source.commit([InsertRow(ITEMS, {**ROW, "number": 2})])
+        *_, last = await entries_of(source)
+        await apply_batch(replica, [inserted, last])
+        told = await frames(watch)
+        diverged = tampered(last, lambda _: None, seq=Seq(4), previous="0" * 64)
+        with pytest.raises(StoreDiverged):
+            await apply_batch(replica, [diverged])
+
+        assert [(each.seq, len(each.value)) for each in told] == [(2, 1), (3, 2)]
+        assert not followed.is_live

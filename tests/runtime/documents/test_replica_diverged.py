@@ -14,6 +14,7 @@ from perdure.kernel.documents.content import base
 from perdure.kernel.documents.create import DescribeDocumentStore
 from perdure.kernel.documents.errors import StoreDiverged
 from perdure.kernel.documents.places import Address
+from perdure.kernel.documents.reserve import ReserveIds
 from perdure.kernel.documents.rows import DeleteWhere, InsertRow, UpdateWhere
 from perdure.kernel.documents.writes import ChangeDocument, CreateDocument
 from perdure.kernel.ids import DocumentId
@@ -97,6 +98,22 @@ def more_than_it_does(writes: list[dict[str, Any]]) -> None:
     writes[0]["surprise"] = True
 
 
+def fewer(writes: list[dict[str, Any]]) -> None:
+    writes[0]["count"] = -2
+
+
+def no_number(writes: list[dict[str, Any]]) -> None:
+    writes[0]["count"] = True
+
+
+def half(writes: list[dict[str, Any]]) -> None:
+    writes[0]["count"] = 0.5
+
+
+def first_of_none(writes: list[dict[str, Any]]) -> None:
+    writes[0]["first"] = float(writes[0]["first"])
+
+
 PAPER = Address("notes", "papers", "one")
 LAST: dict[str, tuple[Any, list[Damage]]] = {
     "update": (UpdateWhere(ITEMS, {"color": "red"}, {"more": 1}), [count, where]),
@@ -120,6 +137,7 @@ LAST: dict[str, tuple[Any, list[Damage]]] = {
         CreateDocument(Address("notes", "papers", "two"), "latest", base(1, {})),
         [id_of_another, same_address, version, more_than_it_does],
     ),
+    "reserve": (ReserveIds(5), [fewer, no_number, half, first_of_none]),
     "change": (
         ChangeDocument(DocumentId(2), base(1, {})),
         [retired, version, inapplicable, twice],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,21 @@ import pytest
 from tests.support import stores
 from tests.support.documents import LINEAGE, REF, means, opened
 from tests.support.exporting import BytesSource, bytes_of, parts_of
-from tests.support.histories import Past
+from tests.support.half_shown import HalfShown
+from tests.support.histories import ITEMS, Past
+from tests.support.replicas import entries_of, pair
 
 from perdure.kernel.documents.places import DocumentStoreRef
+from perdure.kernel.documents.tables import stored_table_key
 from perdure.kernel.ids import DocumentStoreId
 from perdure.runtime.documents.importing import import_store
-from perdure.runtime.documents.replica import StoreLog, catch_up, create_replica, promote
+from perdure.runtime.documents.replica import (
+    StoreLog,
+    apply_batch,
+    catch_up,
+    create_replica,
+    promote,
+)
 from perdure.runtime.documents.store import OpenStore
 
 pytestmark = pytest.mark.stores
@@ -62,3 +72,21 @@ async def test_from_memory_into_a_file(tmp_path: Path) -> None:
 async def test_from_a_file_into_dynamodb_and_out_of_it(tmp_path: Path) -> None:
     await moved(stores.sqlite(tmp_path), stores.dynamodb_moto())
     await moved(stores.dynamodb_moto(), stores.memory())
+
+
+async def test_a_replica_that_shows_in_part_for_a_moment_is_not_diverged() -> None:
+    async with pair() as (source, _):
+        *before, last = await entries_of(source)
+        records = HalfShown()
+        first = means(records, prefix="f")
+        await create_replica(first, REPLICA, LINEAGE)
+        await apply_batch(await OpenStore.open(first, REPLICA), before)
+        records.hide(stored_table_key(REPLICA.partition, ITEMS.full_name))
+
+        async def pause(_: float) -> None:
+            records.instead.clear()
+
+        other = replace(means(records, prefix="o"), pause=pause)
+
+        assert await apply_batch(await OpenStore.open(other, REPLICA), [last]) == last.seq
+        assert records.looks

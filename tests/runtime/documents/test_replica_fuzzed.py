@@ -55,7 +55,8 @@ async def test_a_changed_commit_is_applied_or_found_out(seed: int) -> None:
             for _ in range(4):
                 writes: list[Any] = entry.told()
                 changed_somewhere(writes, draw)
-                request = ApplyLogged(REPLICA, replace(entry, writes=canonical(writes)))
+                changed = replace(entry, writes=canonical(writes))
+                request = ApplyLogged(REPLICA, changed, is_sure=True)
                 found.append(await outcome_of(replica, request))
             assert await outcome_of(replica, ApplyLogged(REPLICA, entry)) == "applied"
             await apply_batch(replica, [entry])

@@ -113,6 +113,25 @@ async def test_an_adoption_that_raises_fails_the_store_whose_commit_stands():
         assert store.seq == 2
 
 
+class Unspeakable(Exception):
+    """Somebody's error that has nothing to say, or fails to."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), Unspeakable()])
+async def test_what_failed_a_store_is_named_even_if_it_says_nothing(error: BaseException):
+    def adopt(_: Committed) -> None:
+        raise error
+
+    async with opened() as store:
+        await prepared(store, [LINES])
+        for _ in range(2):
+            with pytest.raises(StoreFailed, match=type(error).__name__):
+                await store.commit([line(1)], adopt=adopt)
+
+
 async def test_what_waits_in_line_behind_a_commit_that_fails_the_store_is_not_done():
     def adopt(_: Committed) -> None:
         raise LookupError("not now")

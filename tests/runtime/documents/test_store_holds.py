@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,13 +22,17 @@ from tests.support.store_lines import (
 
 from perdure.authority.memory import MemoryStore
 from perdure.kernel.documents.commit import HELD_OWNERS_MAX
+from perdure.kernel.documents.conversation import conversation_tables
 from perdure.kernel.documents.errors import (
     NameBound,
+    NewerTable,
     OwnerHeld,
 )
+from perdure.kernel.documents.rows import InsertRow
 from perdure.kernel.errors import InvalidId, OutOfRange, StaleWriter, TooLarge
 from perdure.kernel.ids import Instant
 from perdure.kernel.limits import LEASE_MS_MAX
+from perdure.runtime.documents.conversations import ConversationStorage
 from perdure.runtime.documents.store import OpenStore
 from perdure.runtime.documents.tables import prepared
 
@@ -176,3 +182,59 @@ async def test_a_lease_is_as_long_as_a_process_may_live(lease_ms: Any):
             await store.hold("notes", lease_ms)
         with pytest.raises(InvalidId):
             await store.hold("a/b", LEASE_MS)
+
+
+async def test_a_lease_of_a_wrong_clock_keeps_nobody_out():
+    records, clock = MemoryStore(), [365 * 86_400_000]
+    async with two(records, clock) as (first, second):
+        await first.hold("notes", LEASE_MS_MAX)
+        clock[0] = 0
+
+        await second.hold("notes", LEASE_MS)
+
+        await second.commit([line(1)])
+        with pytest.raises(StaleWriter):
+            await first.commit([line(2)])
+
+
+async def test_a_holder_whose_clock_was_wrong_holds_for_its_lease_once_it_is_right():
+    records, clock = MemoryStore(), [365 * 86_400_000]
+    async with two(records, clock) as (first, second):
+        await first.hold("notes", LEASE_MS)
+        clock[0] = 0
+        await first.commit([line(1)])
+
+        with pytest.raises(OwnerHeld):
+            await second.commit([line(2)])
+        clock[0] = LEASE_MS
+        await second.commit([line(2)])
+
+
+@pytest.mark.parametrize("turns", range(1, 9))
+async def test_a_caller_that_goes_away_while_it_takes_an_owner_is_not_kept_out_by_itself(
+    turns: int,
+):
+    records = MemoryStore()
+    async with two(records, [0]) as (first, second):
+        taking = asyncio.create_task(first.hold("notes", LEASE_MS))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        taking.cancel()
+        await asyncio.wait({taking})
+
+        await first.commit([line(1)])
+        await first.let_go("notes")
+
+        await second.commit([line(2)])
+
+
+async def test_who_could_not_be_opened_keeps_no_owner():
+    records = MemoryStore()
+    async with two(records, [0]) as (first, second):
+        newer = replace(conversation_tables("pi").entry_heads, version=2)
+        await prepared(first, [newer])
+
+        with pytest.raises(NewerTable):
+            await ConversationStorage.open(second, "pi", lease_ms=LEASE_MS)
+
+        await first.commit([InsertRow(newer, {"conversation_id": 1, "id": 2})])

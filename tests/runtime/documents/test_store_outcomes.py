@@ -31,7 +31,7 @@ from perdure.kernel.commit import Commit
 from perdure.kernel.documents.content import base
 from perdure.kernel.documents.errors import StoreFailed
 from perdure.kernel.documents.writes import CreateDocument, RetireDocument
-from perdure.kernel.errors import OutcomeUnknown, StoreUnavailable
+from perdure.kernel.errors import Corrupt, OutcomeUnknown, StoreUnavailable
 from perdure.kernel.ids import DocumentId
 from perdure.kernel.view import Reads, View
 from perdure.runtime.documents.store import OpenStore
@@ -265,6 +265,35 @@ def test_two_processes_commit_hundreds_once(tmp_path: Path):
     ids = [id for each in told for id in each["ids"]]
     assert sorted(seqs) == list(range(2, 2 * count + 2))
     assert len(set(ids)) == 2 * count
+
+
+class Damaging(Withholding):
+    """A store that loses an answer, and whose log is damaged from then on."""
+
+    async def load(self, reads: Reads) -> View:
+        firsts = [wanted.first for wanted in reads.ranges]
+        sorts = [key.sort for key in (*reads.keys, *reads.peeks)]
+        if self.withholds and any(each.startswith("log/") for each in (*firsts, *sorts)):
+            raise Corrupt(expected="a row of a number, a text and bytes", found="other types")
+        return await super().load(reads)
+
+    async def commit(self, commit: Commit) -> None:
+        await self.records.commit(commit)
+        if self.withholds:
+            raise OutcomeUnknown(expected="an answer to a commit", found="none")
+
+
+async def test_a_lost_commit_that_a_damaged_log_says_nothing_of_is_not_taken_for_refused():
+    damaging = Damaging(MemoryStore())
+    async with handle(damaging) as store:
+        await store.commit([line(1)])
+        damaging.withholds = True
+
+        with pytest.raises(StoreFailed):
+            await store.commit([line(2)])
+
+        with pytest.raises(StoreFailed):
+            await store.commit([line(3)])
 
 
 class Losing(Withholding):

@@ -51,7 +51,12 @@ def check_address(address: Address) -> None:
             )
 
 
+def is_id(id: object) -> bool:
+    """Say whether a store may give that as an id."""
+    return type(id) is int and 1 <= id <= places.SAFE_INTEGER_MAX
+
+
 def check_id(id: int) -> None:
     """Refuse an id that no store gives. Raises InvalidValue."""
-    if type(id) is not int or not 1 <= id <= places.SAFE_INTEGER_MAX:
+    if not is_id(id):
         raise InvalidValue(expected=f"an id of 1 to {places.SAFE_INTEGER_MAX}", found=shown(id))

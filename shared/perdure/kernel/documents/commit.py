@@ -18,10 +18,11 @@ from perdure.kernel.documents.errors import (
     StoreMoved,
     StoreMoving,
 )
+from perdure.kernel.documents.held import HeldOwner
+from perdure.kernel.documents.lives import begin_lives
 from perdure.kernel.documents.order import in_order
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import (
-    HeldOwner,
     Logged,
     StoreHead,
     store_head_key,
@@ -29,7 +30,6 @@ from perdure.kernel.documents.records import (
 from perdure.kernel.documents.step import StagedWrite, Step
 from perdure.kernel.documents.successors import head_after
 from perdure.kernel.documents.tables import checked_name, tables_altered
-from perdure.kernel.documents.writes import begin_lives
 from perdure.kernel.errors import InvalidId, NotFound, OutOfRange, StaleWriter, TooLarge
 from perdure.kernel.ids import Epoch, Holder, Instant, Partition, Seq, Token
 from perdure.kernel.limits import HOLDER_BYTES_MAX, LEASE_MS_MAX
@@ -266,11 +266,11 @@ def renewed(
         if lease_ms or grip.lease_ms
     }
 
-    def lasting(each: HeldOwner) -> HeldOwner:
-        longest = until.get((each.owner, each.epoch, each.holder), each.until)
-        return replace(each, until=longest) if longest > each.until else each
+    def renewed_one(each: HeldOwner) -> HeldOwner:
+        longest = until.get((each.owner, each.epoch, each.holder))
+        return each if longest is None else each.lasting(longest, now)
 
-    held = tuple(map(lasting, head.held))
+    held = tuple(map(renewed_one, head.held))
     return head if held == head.held else replace(head, held=held)
 
 
@@ -333,7 +333,7 @@ class TakeOwner(DocumentsRequest):
         mine = HeldOwner(owner=self.owner, epoch=epoch, holder=self.holder, until=until)
         rest = tuple(each for each in head.held if each.owner != self.owner)
         if len(rest) >= HELD_OWNERS_MAX:  # who has waited longest with a lease that is over
-            gone = next((each for each in rest if each.until <= now), None)
+            gone = next((each for each in rest if not each.is_running(now)), None)
             rest = tuple(each for each in rest if each is not gone)
         if len(rest) >= HELD_OWNERS_MAX:
             raise TooLarge(

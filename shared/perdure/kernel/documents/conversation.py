@@ -322,7 +322,8 @@ def _document(tables: ConversationTables, write: Mapping[str, Any]) -> StagedWri
                 None if at == "current" else Seq(at),
                 DocumentId(record["id"]),
                 meta_of(record),
-                owner,
+                of=owner,
+                within="conversation:",  # nothing else is forked
             ).checked()
         case "document.change":
             content = content_of(write["content"])

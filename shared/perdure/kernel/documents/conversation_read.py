@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
+from perdure.kernel.documents.called import is_id
 from perdure.kernel.documents.conversation import ConversationTables, encoded
 from perdure.kernel.documents.errors import UnknownConversation
 from perdure.kernel.documents.places import SAFE_INTEGER_MAX
 from perdure.kernel.documents.read import RowScan, ScanStart, load_row, scan_start
 from perdure.kernel.documents.records import Row
+from perdure.kernel.documents.tables import Table
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Partition
 from perdure.kernel.view import View
@@ -42,18 +44,20 @@ class Conversations:
 
     def conversation(self, id: int) -> dict[str, Any] | None:
         """Return a conversation's record."""
-        return self._record(load_row(self.view, self.store, self.tables.conversations, (id,)))
+        return self._record(self._row(self.tables.conversations, id))
 
     def task(self, id: int) -> dict[str, Any] | None:
         """Return a task's record."""
-        return self._record(load_row(self.view, self.store, self.tables.tasks, (id,)))
+        return self._record(self._row(self.tables.tasks, id))
 
     def submission(self, id: int) -> dict[str, Any] | None:
         """Return a submission's record."""
-        return self._record(load_row(self.view, self.store, self.tables.submissions, (id,)))
+        return self._record(self._row(self.tables.submissions, id))
 
     def submission_by_request(self, conversation: int, request: str) -> dict[str, Any] | None:
         """Return the submission that a request of a conversation has, the newest of several."""
+        if not is_id(conversation):
+            return None
         scan = RowScan(
             self.tables.submissions, (conversation, encoded(request)), index="by_request"
         )
@@ -62,7 +66,7 @@ class Conversations:
 
     def entry(self, id: int) -> dict[str, Any] | None:
         """Return an entry with its commit, wherever it is."""
-        claim = load_row(self.view, self.store, self.tables.record_ids, (id,))
+        claim = self._row(self.tables.record_ids, id)
         if claim is None or claim.value["type"] != "entry":
             return None
         return self._looked_up(claim.value["place"], id)
@@ -160,15 +164,25 @@ class Conversations:
     def ancestry(self, conversation: int, most: int) -> Iterator[Segment]:
         """Yield a conversation and those it was forked from, each up to where it was.
 
-        Raises: UnknownConversation.
+        What was forked from one that is not there sees what is its own.
+        Raises: UnknownConversation; Corrupt for one that descends from itself.
         """
         current, upper = conversation, most
+        seen: set[int] = set()
         while True:
-            row = load_row(self.view, self.store, self.tables.conversations, (current,))
+            row = self._row(self.tables.conversations, current)
+            if row is None and seen:
+                return
             if row is None:
                 raise UnknownConversation(
                     expected="a conversation that exists", found=f"Unknown conversation: {current}"
                 )
+            if current in seen:
+                raise Corrupt(
+                    expected=f"conversation {conversation} to descend from others",
+                    found=f"{current} among its own ancestors",
+                )
+            seen.add(current)
             yield Segment(current, upper)
             parent = row.value["record"].get("parent")
             if parent is None:
@@ -200,13 +214,19 @@ class Conversations:
     def _looked_up(
         self, conversation: int, id: int, *, bare: bool = False
     ) -> dict[str, Any] | None:
-        row = load_row(self.view, self.store, self.tables.entries, (conversation, id))
+        row = None
+        if is_id(id):
+            row = load_row(self.view, self.store, self.tables.entries, (conversation, id))
         if row is None:
             if bare:
                 raise Corrupt(expected=f"entry {id} of conversation {conversation}", found="none")
             return None
         record: dict[str, Any] = row.value["record"]
         return record if bare else {"entry": record, "commitSeq": row.value["commit_seq"]}
+
+    def _row(self, table: Table, id: int) -> Row | None:
+        """Return the row under an id. What no store gives as one is nobody's."""
+        return load_row(self.view, self.store, table, (id,)) if is_id(id) else None
 
     def _record(self, row: Row | None) -> dict[str, Any] | None:
         return None if row is None else row.value["record"]

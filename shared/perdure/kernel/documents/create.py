@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from perdure.kernel.caller import LOCAL, Caller
 from perdure.kernel.documents.commit import DocumentsRequest, check_whole, no_store
+from perdure.kernel.documents.held import HeldOwner
 from perdure.kernel.documents.records import (
     DocumentStore,
-    HeldOwner,
     StoreHead,
     document_store_key,
     store_head_key,

@@ -28,8 +28,8 @@ def _between(old: Any, new: Any, path: list[Any]) -> Ops:
         return _whole(new, path) if ops is None else ops
     if isinstance(old, list) and isinstance(new, list):
         return _between_lists(old, new, path)
-    if type(old) is type(new) and old == new:
-        return []
+    if type(old) is type(new) and old == new and (old != 0 or canonical(old) == canonical(new)):
+        return []  # -0.0 is equal to 0.0, and another spelling
     if isinstance(old, str) and isinstance(new, str) and path:
         return _between_texts(old, new, path)
     return _whole(new, path)

@@ -219,9 +219,10 @@ def kept_contents(document: Document) -> int:
 def contents_range(store: Partition, document: Document, behind: Seq | None) -> Range[Revision]:
     """Return where the contents of an export lie, behind one of them."""
     prefix = places.revisions_prefix(document.id)
-    first = 0 if document.history == "rewindable" else document.base
+    # Before that may lie what another document has left that had the same id.
+    first = document.created_at if document.history == "rewindable" else document.base
     if behind is not None:
-        first = behind + 1
+        first = Seq(behind + 1)
     return Range(
         store,
         prefix + number(first),

@@ -34,7 +34,7 @@ from perdure.kernel.documents.export_parts import (
 )
 from perdure.kernel.documents.moves import altered, check_alter, moved_up_to
 from perdure.kernel.documents.places import Address
-from perdure.kernel.documents.records import HISTORIES, Document, Revision, Row
+from perdure.kernel.documents.records import HISTORIES, ID_FIRST, Document, Revision, Row
 from perdure.kernel.documents.tables import StoredTable, Table, stored_as
 from perdure.kernel.errors import Invalid
 from perdure.kernel.ids import DocumentId, Epoch, Lineage, Partition, Seq
@@ -159,7 +159,7 @@ class ExportCheck:
             raise invalid("a lineage", shown(told["lineage"]))
         if not (_DIGEST.fullmatch(told["digest"]) if told["last_seq"] else told["digest"] == ""):
             raise invalid("the digest of the last commit, if there is one", shown(told["digest"]))
-        if not 1 <= told["next_id"] <= places.SAFE_INTEGER_MAX:
+        if not ID_FIRST <= told["next_id"] <= places.SAFE_INTEGER_MAX:
             raise invalid("a next id that can be given", shown(told["next_id"]))
         return Manifest(
             lineage=Lineage(told["lineage"]),
@@ -179,6 +179,8 @@ class ExportCheck:
         names = told["table"].split(":")
         if len(names) != 2:
             raise invalid("a table's name of two parts, owner:table", shown(told["table"]))
+        if not self.manifest.last_seq:
+            raise invalid("nothing in a store without commits", f"table {shown(told['table'])}")
         self._table = table_of(told)
         self._follows(export.table_place(told["table"]))
         self.counts.tables += 1

@@ -13,7 +13,7 @@ from perdure.kernel.documents.errors import DeltaDoesNotApply, InvalidExport, Un
 from perdure.kernel.documents.export import EXPORT_FORMAT, Manifest
 from perdure.kernel.documents.ops import applied
 from perdure.kernel.documents.places import SAFE_INTEGER_MAX
-from perdure.kernel.documents.records import Revision
+from perdure.kernel.documents.records import ID_FIRST, Revision
 from perdure.kernel.documents.tables import COLUMN_TYPES, Table
 from perdure.kernel.shown import shown
 
@@ -125,9 +125,10 @@ def check_commit(told: Mapping[str, Any], manifest: Manifest) -> None:
     commit, ids = shown(told["commit"]), told["ids"]
     if not 1 <= told["seq"] <= manifest.last_seq:
         raise invalid(f"commit {commit} as one of 1 to {manifest.last_seq}", shown(told["seq"]))
-    if not 1 <= told["next_id"] <= manifest.next_id:
+    if not ID_FIRST <= told["next_id"] <= manifest.next_id:
         raise invalid(
-            f"a next id of 1 to {manifest.next_id} at commit {commit}", shown(told["next_id"])
+            f"a next id of {ID_FIRST} to {manifest.next_id} at commit {commit}",
+            shown(told["next_id"]),
         )
     for id in ids:
         check_id(id)

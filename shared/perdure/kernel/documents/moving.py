@@ -24,7 +24,7 @@ def unquiet_store(ref: DocumentStoreRef, head: StoreHead, now: Instant) -> NotQu
     A replica can, and one that is diverged: it is there what it was here.
     """
     found: str | None = None
-    held = next((each for each in head.held if now < each.until), None)
+    held = next((each for each in head.held if each.is_running(now)), None)
     if head.importing is not None:
         found = "importing: end the import, or discard it"
     elif held is not None:

@@ -92,10 +92,26 @@ def _shallow(value: Any) -> Any:
 def detached(value: Any) -> Any:
     """Return a copy of a JSON value that shares no list and no object with it."""
     if isinstance(value, dict):
-        return {name: detached(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [detached(each) for each in value]
+        return {
+            name: each if type(each) in _PLAIN else detached(each) for name, each in value.items()
+        }
+    if isinstance(value, _LISTS):
+        return [each if type(each) in _PLAIN else detached(each) for each in value]
     return value
+
+
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+"""Most of a value: nothing of these is anybody's own."""
+
+_LISTS: Final = (list, tuple)
+
+
+def owned(value: Any) -> Any:
+    """Return what :func:`detached` does; what is nested beyond that is left to be refused."""
+    try:
+        return detached(value)
+    except RecursionError:
+        return value
 
 
 def reach_of(op: Sequence[Any]) -> int:

@@ -10,6 +10,7 @@ from perdure.kernel import spelling
 from perdure.kernel.canonical import canonical, digest, strict
 from perdure.kernel.documents import places
 from perdure.kernel.documents.bodies import fields_in, json_in, object_in, typed
+from perdure.kernel.documents.held import HeldOwner
 from perdure.kernel.documents.places import Address, DocumentStoreRef, Part
 from perdure.kernel.documents.underway import Importing, StoreStatus
 from perdure.kernel.errors import Corrupt
@@ -17,7 +18,6 @@ from perdure.kernel.ids import (
     DocumentId,
     DocumentStoreId,
     Epoch,
-    Holder,
     Instant,
     Lineage,
     Partition,
@@ -58,16 +58,6 @@ class DocumentStore(Record):
     @property
     def key(self) -> Key[DocumentStore]:
         return document_store_key(self.ref)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldOwner:
-    """That one process has an owner's documents and tables in hand."""
-
-    owner: str
-    epoch: Epoch
-    holder: Holder
-    until: Instant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +109,9 @@ class StoreHead(Record):
 
     def held_by(self, owner: str, now: Instant) -> HeldOwner | None:
         """Return who has ``owner`` in hand, if anybody has whose lease still runs."""
-        return next((each for each in self.held if each.owner == owner and now < each.until), None)
+        return next(
+            (each for each in self.held if each.owner == owner and each.is_running(now)), None
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from perdure.kernel.documents.export_parts import table_of
 from perdure.kernel.documents.migrate import MOVES, replay_move
 from perdure.kernel.documents.places import Address
 from perdure.kernel.documents.records import row_key
-from perdure.kernel.documents.reserve import reserve
+from perdure.kernel.documents.reserve import ReserveIds, reserve
 from perdure.kernel.documents.rows import (
     DeleteRow,
     DeleteWhere,
@@ -63,7 +63,8 @@ def replay(step: Step, told: Mapping[str, Any]) -> None:
         replay_move(step, told)
         return
     if kind == "ids.reserve":
-        reserve(step, told["first"], told["count"])
+        check_id(told["first"])
+        reserve(step, told["first"], ReserveIds(told["count"]).checked().count)
         return
     if kind == KEY_TOLD:
         keyed(told).apply(step)

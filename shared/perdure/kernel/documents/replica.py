@@ -18,11 +18,11 @@ from perdure.kernel.documents.commit import (
     no_store,
 )
 from perdure.kernel.documents.errors import NotAFollower, StillBound
+from perdure.kernel.documents.lives import begin_lives
 from perdure.kernel.documents.places import SAFE_INTEGER_MAX, DocumentStoreRef
 from perdure.kernel.documents.records import Logged, StoreHead, logged_key, store_head_key
 from perdure.kernel.documents.step import Step
-from perdure.kernel.documents.writes import begin_lives
-from perdure.kernel.errors import Corrupt, NewerWriter, Refused
+from perdure.kernel.errors import Contended, Corrupt, NewerWriter, Refused
 from perdure.kernel.ids import Epoch, Instant, Partition, Seq
 from perdure.kernel.limits import COMMIT_ACTIONS_MAX
 from perdure.kernel.view import Decision, Reads, View
@@ -47,6 +47,8 @@ class ApplyLogged(DocumentsRequest):
 
     It is checked against the replica's own records: whatever does not fit makes the replica
     diverged, for good. ``epoch`` is the last that the source has given, as far as that is known.
+    What does not fit may be a commit before it that shows in part: unless it ``is_sure`` that none
+    does, or its store is, it is Contended.
     Raises: NotFound, StoreImporting, StoreDiverged; StillBound while anybody has an owner in hand;
     NotAFollower for another commit than the next, or a store that is no replica; NewerWriter for
     a write that this version does not know.
@@ -54,6 +56,7 @@ class ApplyLogged(DocumentsRequest):
 
     entry: Logged
     epoch: Epoch = Epoch(0)
+    is_sure: bool = False
 
     def reads(self) -> Reads:
         head = Reads(keys=(store_head_key(self.stream),))
@@ -80,12 +83,10 @@ class ApplyLogged(DocumentsRequest):
         step = Step(view, head, head.next_id, keeps_jobs=True)
         wrong = self._replayed(step)
         if wrong is not None:
-            return self._diverged(head, f"commit {self.entry.seq}: {wrong}")
+            return self._unfit(view, head, wrong)
         after, entry = logged(head, step, self.entry.attempt, self.entry.at)
         if entry.digest != self.entry.digest:
-            return self._diverged(
-                head, f"commit {self.entry.seq}: it says less or more than it does"
-            )
+            return self._unfit(view, head, "it says less or more than it does")
         after = replace(after, epoch=max(head.epoch, self.epoch))
         writes = (*step.writes(), entry, after)
         if len(writes) > COMMIT_ACTIONS_MAX:
@@ -100,7 +101,7 @@ class ApplyLogged(DocumentsRequest):
             raise no_store(self.ref)
         check_whole(head, self.ref)
         check_follows(head, self.ref)
-        held = next((each for each in head.held if now < each.until), None)
+        held = next((each for each in head.held if each.is_running(now)), None)
         if held is not None:
             raise StillBound(
                 expected="a replica that nobody has a part of in hand",
@@ -126,6 +127,12 @@ class ApplyLogged(DocumentsRequest):
             return f"next id {self.entry.next_id}, where {step.next_id - 1} is taken"
         step.next_id = self.entry.next_id
         return None
+
+    def _unfit(self, view: View, head: StoreHead, wrong: str) -> Decision[Applied]:
+        found = f"commit {self.entry.seq}: {wrong}"
+        if not (self.is_sure or view.is_snapshot):
+            raise Contended(expected=f"document store {self.ref.store!r} in full", found=found)
+        return self._diverged(head, found)
 
     def _diverged(self, head: StoreHead, found: str) -> Decision[Applied]:
         found = found[:DIVERGED_CHARACTERS_MAX]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from perdure.kernel.canonical import canonical
 from perdure.kernel.documents import places
@@ -17,6 +17,7 @@ from perdure.kernel.documents.errors import (
     TableMigrating,
     UnknownTable,
 )
+from perdure.kernel.documents.ops import owned
 from perdure.kernel.documents.places import Part
 from perdure.kernel.documents.records import IndexRow, Row, row_key
 from perdure.kernel.documents.step import Step
@@ -46,6 +47,13 @@ together, if ``where`` tells these, else all of the table."""
 class _RowWrite:
     table: Table
 
+    _given: ClassVar[tuple[str, ...]] = ()
+    """What is the caller's own, who may change it before the commit has its turn."""
+
+    def __post_init__(self) -> None:
+        for name in self._given:
+            object.__setattr__(self, name, owned(getattr(self, name)))
+
     @property
     def owner(self) -> str:
         return self.table.owner
@@ -58,6 +66,8 @@ class _RowWrite:
 @dataclass(frozen=True, slots=True)
 class InsertRow(_RowWrite):
     """Write a row under a key that is free. ``stamps`` are columns that take the commit's seq."""
+
+    _given: ClassVar[tuple[str, ...]] = ("row",)
 
     row: Mapping[str, Any]
     stamps: tuple[str, ...] = ()
@@ -77,6 +87,8 @@ class InsertRow(_RowWrite):
 class PutRow(_RowWrite):
     """Write a row, whether or not there is one under its key."""
 
+    _given: ClassVar[tuple[str, ...]] = ("row",)
+
     row: Mapping[str, Any]
     stamps: tuple[str, ...] = ()
 
@@ -92,6 +104,8 @@ class PutRow(_RowWrite):
 @dataclass(frozen=True, slots=True)
 class UpdateRow(_RowWrite):
     """Change columns of a row that is there; its key stays."""
+
+    _given: ClassVar[tuple[str, ...]] = ("changes",)
 
     row_key: tuple[Part, ...]
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -134,6 +148,8 @@ class UpdateWhere(_RowWrite):
     Raises: RowCountDiffers; TooLarge for more than WHERE_RECORDS_MAX or WHERE_SCAN_MAX.
     """
 
+    _given: ClassVar[tuple[str, ...]] = ("where", "changes")
+
     where: Mapping[str, Any]
     changes: Mapping[str, Any] = field(default_factory=dict)
     count: int | None = None
@@ -154,6 +170,8 @@ class UpdateWhere(_RowWrite):
 @dataclass(frozen=True, slots=True)
 class DeleteWhere(_RowWrite):
     """Take away every row whose columns hold the values of ``where``; see :class:`UpdateWhere`."""
+
+    _given: ClassVar[tuple[str, ...]] = ("where",)
 
     where: Mapping[str, Any]
     count: int | None = None

@@ -69,6 +69,8 @@ class Step:
         self._log: list[bytes] = []
         self.store = head.partition
         self.seq = Seq(head.seq + 1)
+        self.log_from = head.log_from
+        """First entry that the log still has."""
         self.next_id = next_id
         self.schema = head.schema
         self.created: list[int] = []

@@ -9,7 +9,6 @@ from perdure.kernel.documents import places
 from perdure.kernel.documents.called import check_id, check_named
 from perdure.kernel.documents.content import Content, base, check_history, current, past
 from perdure.kernel.documents.errors import (
-    AddressTaken,
     CopyRefused,
     DocumentRetired,
     HistoryNotKept,
@@ -19,7 +18,7 @@ from perdure.kernel.documents.errors import (
     UnknownDocument,
 )
 from perdure.kernel.documents.leftover import supersede
-from perdure.kernel.documents.ops import applied_to_own
+from perdure.kernel.documents.ops import applied_to_own, owned
 from perdure.kernel.documents.places import Address
 from perdure.kernel.documents.records import (
     HISTORIES,
@@ -52,6 +51,10 @@ class CreateDocument:
     content: Content
     id: DocumentId | None = None
     meta: Any = None
+
+    def __post_init__(self) -> None:
+        # Whoever gave it may change it before the commit has its turn.
+        object.__setattr__(self, "meta", owned(self.meta))
 
     def checked(self) -> CreateDocument:
         """Return self if a store can keep it. Raises InvalidValue, TooLarge."""
@@ -129,6 +132,12 @@ class CopyDocument:
     of: str | None = None
     """Whose document the source must be; None for anybody's."""
 
+    within: str = ""
+    """What the namespaces of source and copy must begin with."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "meta", owned(self.meta))
+
     def checked(self) -> CopyDocument:
         """Return self if a store can keep it. Raises InvalidValue, TooLarge."""
         check_named(self.address, self.id, self.meta)
@@ -158,8 +167,8 @@ class CopyDocument:
                 found=f"Fork source document {self.source} is changed in the copy batch",
             )
         is_future = self.at is not None and self.at >= step.seq
-        is_theirs = source is not None and self.of not in (None, source.owner)
-        if source is None or is_theirs or is_future or not source.is_alive(self.at):
+        is_anothers = source is not None and self.of not in (None, source.owner)
+        if source is None or is_anothers or is_future or not source.is_alive(self.at):
             raise CopyRefused(
                 expected=f"document {self.source} to be read",
                 found=f"Fork source document {self.source} cannot be read",
@@ -169,9 +178,11 @@ class CopyDocument:
         except HistoryNotKept as error:
             raise CopyRefused(expected=error.expected, found=error.found) from error
         same = (source.kind, source.member, source.history, source.meta)
-        if same != (self.address.kind, self.address.key, self.history, self.meta):
+        wanted = (self.address.kind, self.address.key, self.history, self.meta)
+        namespaces = (source.namespace, self.address.namespace)
+        if same != wanted or not all(each.startswith(self.within) for each in namespaces):
             raise CopyRefused(
-                expected="kind, key, history and meta of the source",
+                expected=f"kind, key, history and meta of the source, within {self.within!r}",
                 found=f"Fork source document {self.source} does not match the copied record",
             )
         if self.at is None:
@@ -310,35 +321,6 @@ def lives_before(store: Partition, address: Address, at: Seq | None = None) -> R
     prefix = places.lives_prefix(address.hash)
     last = after(prefix) if at is None else prefix + number(at + 1)
     return Range(store, prefix, last, Life, limit=1, descending=True)
-
-
-def begin_lives(step: Step) -> None:
-    """Let what the commit has created live at its addresses, one at each. Raises AddressTaken.
-
-    What it has also retired has an empty life, which is at no commit, and takes no address.
-    """
-    taken: dict[str, DocumentId] = {}
-    for id in step.created:
-        document = step.read(document_key(step.store, DocumentId(id)))
-        if document is None or document.retired_at is not None:
-            continue
-        address = document.address
-        for life in step.find(lives_before(step.store, address)):
-            if step.read(life.key) is None:
-                continue  # removed by this commit, and its document with it
-            before = step.read(document_key(step.store, life.id))
-            if before is None:
-                raise no_document(life.id, "an address")
-            if before.retired_at is None:
-                taken[address.hash] = life.id
-        if address.hash in taken:
-            raise AddressTaken(
-                expected=f"nothing alive at {shown(address.kind)} of {address.owner!r}",
-                found=f"Document address already has a current incarnation, {taken[address.hash]}",
-            )
-        taken[address.hash] = document.id
-        life = Life(partition=step.store, address=address.hash, created_at=step.seq, id=document.id)
-        step.put(life)
 
 
 def no_document(id: DocumentId, named_by: str) -> Corrupt:

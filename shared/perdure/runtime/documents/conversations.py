@@ -15,6 +15,7 @@ from perdure.kernel.documents.conversation_read import Conversations
 from perdure.kernel.documents.errors import StoreClosed, StoreFailed
 from perdure.kernel.documents.read import DocumentScan, ScanStart, check_limit, scan_start
 from perdure.kernel.documents.records import Document
+from perdure.kernel.errors import PerdureError
 from perdure.kernel.ids import DocumentId, Partition, Seq
 from perdure.kernel.view import View
 from perdure.runtime.documents.calls import Calls
@@ -59,6 +60,8 @@ class ConversationStorage:
             # An import or a replica may have brought records whose ids this handle has not seen.
             store.raise_to(await store.read(partial(_last_id, tables, store.ref.partition)))
         except BaseException:
+            with contextlib.suppress(PerdureError):  # its lease ends by itself
+                await store.let_go(owner)
             store.release(bound)
             raise
         return cls(store, tables, bound)

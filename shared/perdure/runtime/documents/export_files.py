@@ -7,6 +7,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
@@ -74,7 +75,8 @@ class FileSink:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._file.close()
+        with suppress(OSError):  # what it could not hold is missed by nobody any more
+            self._file.close()
         self._unfinished.unlink(missing_ok=True)
 
     async def write(self, data: bytes) -> None:

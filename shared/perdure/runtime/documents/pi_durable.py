@@ -39,7 +39,8 @@ class PiStorage:
         return self.storage.mint()
 
     async def conversation(self, id: Any, context: Any) -> Any:
-        return await self.storage.conversation(id)
+        with _requests():
+            return await self.storage.conversation(id)
 
     async def scan_conversations(self, query: Any, limit: int, cursor: Any, context: Any) -> Any:
         with _requests():
@@ -65,14 +66,16 @@ class PiStorage:
             return await self.storage.scan_entries(query, limit, cursor)
 
     async def task(self, id: Any, context: Any) -> Any:
-        return await self.storage.task(id)
+        with _requests():
+            return await self.storage.task(id)
 
     async def scan_tasks(self, query: Any, limit: int, cursor: Any, context: Any) -> Any:
         with _requests():
             return await self.storage.scan_tasks(query, limit, cursor)
 
     async def submission(self, id: Any, context: Any) -> Any:
-        return await self.storage.submission(id)
+        with _requests():
+            return await self.storage.submission(id)
 
     async def scan_submissions(self, query: Any, limit: int, cursor: Any, context: Any) -> Any:
         with _requests():
@@ -81,10 +84,12 @@ class PiStorage:
     async def submission_by_request(
         self, conversation_id: Any, request_id: str, context: Any
     ) -> Any:
-        return await self.storage.submission_by_request(conversation_id, request_id)
+        with _requests():
+            return await self.storage.submission_by_request(conversation_id, request_id)
 
     async def find_document(self, address: Any, at: Any, context: Any) -> Any:
-        return await self.storage.find_document(address, _point(at))
+        with _requests():
+            return await self.storage.find_document(address, _point(at))
 
     async def document(self, id: Any, at: Any, context: Any) -> Any:
         with _requests():

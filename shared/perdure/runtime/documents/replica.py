@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from perdure.kernel.documents.create import CreateDocumentStore, DocumentStoreInfo
@@ -18,17 +18,23 @@ from perdure.kernel.documents.replica import (
     check_chain,
     check_follows,
 )
-from perdure.kernel.errors import Unavailable
+from perdure.kernel.errors import Contended, Unavailable
 from perdure.kernel.ids import Epoch, Lineage, Seq
+from perdure.runtime.documents.follow.feed import caught_up
 from perdure.runtime.documents.jobs.hinting import hint_jobs, jobs_in
 from perdure.runtime.documents.log import read_log
 from perdure.runtime.documents.reading import whole_head
 from perdure.runtime.documents.store import OpenStore, StoreMeans
+from perdure.runtime.steady import steadily
 
 IDLE_SECONDS: Final = 0.2
 """Pause of a replica that has all of its source."""
 
 RETRY_SECONDS_MAX: Final = 10.0
+
+APPLIED_TRIES: Final = 4
+"""Looks at a replica that a commit does not fit, before it is diverged for good. Source: what
+DynamoDB shows in part it shows in full within milliseconds."""
 
 
 class SourceLog(Protocol):
@@ -107,8 +113,9 @@ async def apply_batch(
 ) -> Seq:
     """Apply commits of the source, one after another, and return the last that the replica has.
 
-    They must follow the last one of the replica without a gap. Each is one commit here too: what
-    stops in between leaves the replica at a commit of its source, and the rest can be applied later.
+    They must follow the last one of the replica without a gap. Each is one commit here too, and is
+    told to whoever follows this handle: what stops in between leaves the replica at a commit of its
+    source, and the rest can be applied later.
     Raises: StillBound while anything of the replica is in somebody's hand; NotAFollower;
     StoreDiverged for what does not fit, and from then on; NewerWriter; StoreClosed.
     """
@@ -121,14 +128,26 @@ async def apply_batch(
     async with replica.in_line():
         for entry in commits:
             request = ApplyLogged(replica.ref, entry, epoch)
-            applied: Applied = await replica.means.authority.execute(request)
+            applied = await _applied(replica.means, request)
             if applied.diverged is not None:
-                raise StoreDiverged(
+                error = StoreDiverged(
                     expected=f"document store {replica.ref.store!r} as its source is",
                     found=applied.diverged,
                 )
+                replica.feed.fail(error)
+                raise error
             replica.saw(applied.seq, entry.next_id)
+            await caught_up(replica.feed, replica.means, replica.ref, Seq(entry.seq - 1))
+            replica.feed.offer(entry)
     return replica.seq
+
+
+async def _applied(means: StoreMeans, request: ApplyLogged) -> Applied:
+    """Apply a commit; that it does not fit is believed when it does not for some time."""
+    try:
+        return await steadily(means.authority, request, tries=APPLIED_TRIES, pause=means.pause)
+    except Contended:
+        return await means.authority.execute(replace(request, is_sure=True))
 
 
 async def catch_up(

@@ -9,7 +9,7 @@ from perdure.kernel.documents.commit import Committed, CommitWrites, happened
 from perdure.kernel.documents.errors import FarBehind, IdsMoved, LogTrimmed, StaleCursor
 from perdure.kernel.documents.log import LogPlace
 from perdure.kernel.documents.records import StoreHead, store_head_key
-from perdure.kernel.errors import LineageChanged, OutcomeUnknown, PerdureError, Unavailable
+from perdure.kernel.errors import Corrupt, LineageChanged, OutcomeUnknown, PerdureError, Unavailable
 from perdure.kernel.ids import Instant, Seq
 from perdure.kernel.view import Decision, Missing, Reads, View
 from perdure.runtime.documents.log import read_log
@@ -75,8 +75,8 @@ async def settled(authority: ReadsAndExecutes, request: CommitWrites, pause: Pau
         except IdsMoved:
             # The log does not have it, and the head that each of its sendings asked for is gone.
             raise
-        except (Unavailable, LogTrimmed, StaleCursor, LineageChanged) as error:
-            unknown = error
+        except (Unavailable, Corrupt, LogTrimmed, StaleCursor, LineageChanged) as error:
+            unknown = error  # it says nothing of what was sent
         else:
             return reply
     raise OutcomeUnknown(

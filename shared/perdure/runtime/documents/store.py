@@ -37,6 +37,7 @@ from perdure.kernel.errors import (
     StaleWriter,
 )
 from perdure.kernel.ids import DocumentId, Holder, Instant, Seq, Token
+from perdure.kernel.shown import text_of
 from perdure.kernel.view import Request, View
 from perdure.runtime.documents.allocator import Allocator
 from perdure.runtime.documents.follow.feed import Feed, caught_up
@@ -127,25 +128,28 @@ class OpenStore:
     async def hold(self, owner: str, lease_ms: int) -> OwnerGrip:
         """Keep other processes from writing what is ``owner``'s; every commit to it renews that.
 
-        Ask again before the lease is over if there is nothing to commit.
+        Ask again before the lease is over if there is nothing to commit. A caller that goes away
+        holds it all the same.
         Raises: OwnerHeld, TooLarge, InvalidId, OutOfRange.
         """
         self._check_open()
         if self._holder is None:
             self._holder = Holder(self.means.new_token())
         taking = TakeOwner(self.ref, owner, self._holder, lease_ms).checked()
+        return await self._unbroken.run(self._taken(taking))
+
+    async def _taken(self, taking: TakeOwner) -> OwnerGrip:
         grip, head = await self.ordered(taking)
         self._ids.follow(head.next_id)
-        self._grips[owner] = grip
+        self._grips[taking.owner] = grip
         return grip
 
     async def let_go(self, owner: str) -> None:
         """Let others write what is ``owner``'s. Nothing if it is not held, or is another's by now."""
-        grip = self._grips.get(owner)
-        if grip is None:
-            return
-        await self.ordered(ReleaseOwner(self.ref, grip))
-        self._grips.pop(owner, None)
+        async with self.in_line():
+            if owner in self._grips:
+                await self.means.authority.execute(ReleaseOwner(self.ref, self._grips[owner]))
+                del self._grips[owner]
 
     @property
     def grips(self) -> tuple[OwnerGrip, ...]:
@@ -377,7 +381,7 @@ class OpenStore:
         if self._failure is not None:
             raise StoreFailed(
                 expected=f"document store {self.ref.store!r} to be opened again",
-                found=str(self._failure),
+                found=text_of(self._failure),
             )
         if self._closed and not closing:
             raise StoreClosed(
@@ -386,6 +390,5 @@ class OpenStore:
 
     def _failed(self, error: BaseException) -> PerdureError:
         self._failure = error
-        return StoreFailed(
-            expected=f"an answer to a commit of document store {self.ref.store!r}", found=str(error)
-        )
+        what = f"an answer to a commit of document store {self.ref.store!r}"
+        return StoreFailed(expected=what, found=text_of(error))

@@ -24,6 +24,7 @@ from perdure.kernel.documents.jobs.value import (
     Outcome,
     minute_of,
 )
+from perdure.kernel.documents.lives import begin_lives
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import document_key, store_head_key
 from perdure.kernel.documents.step import Step
@@ -31,7 +32,6 @@ from perdure.kernel.documents.writes import (
     ChangeDocument,
     CreateDocument,
     RetireDocument,
-    begin_lives,
     lives_before,
 )
 from perdure.kernel.errors import Corrupt, StaleWriter

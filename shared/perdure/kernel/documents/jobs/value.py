@@ -11,6 +11,7 @@ from perdure.kernel.canonical import canonical, digest
 from perdure.kernel.documents.content import Content, base
 from perdure.kernel.errors import Corrupt, InvalidValue, TooLarge
 from perdure.kernel.ids import DocumentId, Epoch, Holder, Instant
+from perdure.kernel.limits import LEASE_MS_MAX
 from perdure.kernel.places import MINUTE_MS
 
 Phase = Literal["pending", "running", "stopped", "finishing", "blocked"]
@@ -107,8 +108,11 @@ class JobClaim:
     until: Instant
 
     def is_held(self, now: Instant) -> bool:
-        """Say whether somebody works on it, as far as anybody knows."""
-        return self.holder is not None and now < self.until
+        """Say whether somebody works on it, as far as anybody knows.
+
+        An ``until`` further ahead than any lease was written by a wrong clock.
+        """
+        return self.holder is not None and now < self.until <= now + LEASE_MS_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,9 +46,11 @@ class Batch:
         try:
             yield
         finally:
-            if self._depth == 1:
-                self._settle()
-            self._depth -= 1
+            try:
+                if self._depth == 1:
+                    self._settle()
+            finally:  # whatever raises, the next batch is one
+                self._depth -= 1
 
     def mark(self, source: Marked) -> None:
         """Let a source settle at the end of the batch that is running."""

@@ -60,7 +60,7 @@ class Host:
     def __init__(self, pause: Pause, report: Callable[[PerdureError], None]) -> None:
         self.batch = Batch()
         self._pause = pause
-        self._report = report
+        self.report = report
         self._followed: dict[Source, Attach] = {}
         self._derived: weakref.WeakSet[Derived] = weakref.WeakSet()
         self._attempt: Attempt | None = None
@@ -116,7 +116,7 @@ class Host:
                 if not self.is_live:
                     await self.activate()
             except FollowFailed as error:
-                self._report(error)
+                self.report(error)
             else:
                 assert self._attempt is not None
                 attempt = self._attempt
@@ -124,7 +124,7 @@ class Host:
                 self._attempt = None
                 if failure is None:
                     return
-                self._report(failure)
+                self.report(failure)
                 tries = 0 if attempt.has_changed else tries
             await self._pause(min(PAUSE_SECONDS_MAX, PAUSE_SECONDS_FIRST * 2 ** min(tries, 20)))
             tries += 1
@@ -236,8 +236,11 @@ class _Observer:
     def begin(self) -> None:
         """Be what was attached, and apply what was told since."""
         assert self.observation is not None, "it was attached"
-        if self._source is not None:
-            self._source.begin(self.observation.value)
+        try:
+            if self._source is not None:
+                self._source.begin(self.observation.value)
+        except Exception as error:  # noqa: BLE001  # a value of somebody else's
+            self._failed(error)
         early, self._early = self._early or [], None
         for call in early:
             call()
@@ -245,9 +248,15 @@ class _Observer:
     def detach(self) -> None:
         """Hear nothing more, and hold nothing."""
         observation, self.observation = self.observation, None
-        self._attempt = self._source = None
-        if observation is not None:
+        attempt, self._attempt = self._attempt, None
+        self._source = None
+        if observation is None:
+            return
+        try:
             observation.detach()
+        except Exception as error:  # noqa: BLE001  # the others are to be let go of as well
+            if attempt is not None:
+                attempt.host.report(_failure(error))
 
     def _call(self, call: Callable[[], None]) -> None:
         if self._attempt is None:
@@ -263,7 +272,7 @@ class _Observer:
         try:
             check_ops(list(ops))
             self._source.change(ops, seq)
-        except PerdureError as error:
+        except Exception as error:  # noqa: BLE001  # operations of somebody else's
             self._attempt.fail(error)
         else:
             self._attempt.has_changed = True

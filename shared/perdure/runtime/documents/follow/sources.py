@@ -196,10 +196,11 @@ class Derived(Source):
         self._is_due = False
         try:
             value = self._compute(*(each.value for each in self._inputs))
-        except Exception as error:  # noqa: BLE001  # it is the caller's own function
+            is_same = same(value, self.value)
+        except Exception as error:  # noqa: BLE001  # function and value are the caller's own
             self._failed(error)
             return
-        if not same(value, self.value):
+        if not is_same:
             self.value = value
             self._ops.append(["r", value])
             super().settle()
