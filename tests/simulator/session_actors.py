@@ -244,7 +244,9 @@ async def closer(me: Process) -> None:
         for session in SESSIONS:
             await approve(me, sessions, session)
         others = [each for each in me.stage.processes if each is not me]
-        if not await follow(me, sessions, 600_000) and all(each.has_left for each in others):
+        # Before the look: who leaves during it may have left work behind.
+        have_left = all(each.has_left for each in others)
+        if not await follow(me, sessions, 600_000) and have_left:
             break
         await asyncio.sleep(1.0)
     me.stage.is_over = True

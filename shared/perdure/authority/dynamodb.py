@@ -16,7 +16,7 @@ from perdure.authority import system
 from perdure.authority.dynamodb_errors import Ruling, Verdict, ruling
 from perdure.authority.store import RevisionConflict
 from perdure.kernel import limits
-from perdure.kernel.commit import Commit, Put
+from perdure.kernel.commit import Check, Commit, Put
 from perdure.kernel.errors import OutcomeUnknown, PerdureError, StoreUnavailable
 from perdure.kernel.view import Key, Range, Reads, Stored, View
 
@@ -36,6 +36,8 @@ _UNPROCESSED: Final = Ruling(
     Verdict.AGAIN,
     StoreUnavailable(expected="the records asked for", found="only unprocessed keys"),
 )
+
+_DONE_OR_UNDER_WAY: Final = {Verdict.COMMITTED, Verdict.UNDER_WAY, Verdict.READ_BACK}
 
 Records = dict[Key[Any], Stored | None]
 
@@ -120,7 +122,7 @@ class DynamoStore:
                 answer = await self._sent(call)
             except (ClientError, BotoCoreError) as error:
                 ruled = ruling(error, commit.token)
-                sending.is_unsure |= ruled.verdict in {Verdict.UNDER_WAY, Verdict.READ_BACK}
+                sending.is_unsure |= ruled.verdict in _DONE_OR_UNDER_WAY
                 if await self._is_done(commit, ruled):
                     self.counters.write_units += units
                     self.counters.actions += len(commit.actions)
@@ -137,6 +139,8 @@ class DynamoStore:
         """Tell a commit that happened from one to be sent again; raise if it is neither."""
         match ruled.verdict:
             case Verdict.COMMITTED:
+                if not wire.is_single(commit.actions):
+                    await self._written(commit)  # whoever is told of it shall find all of it
                 return True
             case Verdict.CONFLICT:
                 failed = [commit.actions[place] for place in ruled.failed] or commit.actions
@@ -153,10 +157,16 @@ class DynamoStore:
                 return False
 
     async def _has_happened(self, commit: Commit) -> bool:
-        records = await self._batch([each.key for each in commit.actions if isinstance(each, Put)])
+        records = await self._written(commit)
         return any(
             record is not None and record.version.token == commit.token
             for record in records.values()
+        )
+
+    async def _written(self, commit: Commit) -> Records:
+        """Return the records that a commit writes, none of them in the midst of a transaction."""
+        return await self._snapshot(
+            [each.key for each in commit.actions if not isinstance(each, Check)]
         )
 
     def _call(self, commit: Commit) -> Callable[[], Any]:
