@@ -229,7 +229,7 @@ def test_table_is_declared_once_and_listed(notes):
 @pytest.mark.parametrize(
     ("table", "changed", "status", "code"),
     [
-        ("notes:tags", {"key": ["tag"]}, 500, "schema_mismatch"),
+        ("notes:tags", {"key": ["tag"]}, 409, "table_differs"),
         ("notes:tags", {"version": 2}, 409, "table_migrating"),
         ("notes", {}, 400, "invalid_id"),
         ("notes:a b", {}, 400, "invalid_id"),

@@ -223,7 +223,7 @@ def test_a_transaction_that_nobody_awaits_any_more_is_left_alone(tmp_path, monke
     def waits(commit, database):
         if threading.current_thread() is not threading.main_thread():
             in_thread.set()
-            assert go_on.wait(30)
+            assert go_on.wait(120)
         return is_done(commit, database)
 
     async def story():
@@ -238,7 +238,7 @@ def test_a_transaction_that_nobody_awaits_any_more_is_left_alone(tmp_path, monke
                 left = asyncio.create_task(store.commit(put("b", b"x", by="t2")))
                 await asyncio.sleep(0.01)
                 other.execute("ROLLBACK")
-            assert await asyncio.to_thread(in_thread.wait, 30)
+            assert await asyncio.to_thread(in_thread.wait, 120)
             store._writing.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await left

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import httpx
 import pytest
@@ -17,13 +15,10 @@ from tests.support.briefly import minute, short_flights, tick_at
 from tests.support.deployed import (
     Cloud,
     FunctionFailed,
-    Pool,
     Stack,
-    built,
-    cloud,
     deployed,
     kept_part,
-    packaged,
+    until,
     without_policy,
 )
 
@@ -47,57 +42,6 @@ SCHEDULED = {
     "resources": ["arn:aws:scheduler:us-east-1:123456789012:schedule/default/dispatch"],
     "detail": "{}",
 }
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory) -> Iterator[Cloud]:
-    with cloud(tmp_path_factory.mktemp("cloud")) as place:
-        yield place
-
-
-@pytest.fixture(scope="module")
-def pool(place) -> Pool:
-    """Users named as their roles; tokens of `other` are for somebody else, those of `hasty` expire."""
-    pool = Pool.made(place)
-    for role in ("viewer", "player", "operator", "admin"):
-        pool.user(role, role)
-    return pool
-
-
-@pytest.fixture(scope="module")
-def template(place, tmp_path_factory):
-    return packaged(place, built(tmp_path_factory.mktemp("built") / "build"))
-
-
-@pytest.fixture(scope="module")
-def parameters(pool) -> dict[str, str]:
-    return {
-        "Architecture": deployment.architecture(),
-        "Issuer": pool.issuer,
-        "Audience": f"{pool.client('app')},{pool.client('hasty', seconds=1)}",
-        "RoleClaim": "cognito:groups",
-    }
-
-
-@pytest.fixture(scope="module")
-def stack(place, template, parameters) -> Stack:
-    return deployed(place, template, parameters)
-
-
-@pytest.fixture(scope="module")
-def admin(stack, pool) -> httpx.Client:
-    return stack.http(pool.token("admin", "app"))
-
-
-def until(found: Callable[[], Any], seconds: float) -> Any:
-    """Ask again and again, and return the first answer that is something."""
-    last = time.monotonic() + seconds
-    while time.monotonic() < last:
-        answer = found()
-        if answer:
-            return answer
-        time.sleep(0.5)
-    raise AssertionError(f"not within {seconds} s")
 
 
 def published(client: httpx.Client, world: str) -> int:

@@ -105,7 +105,7 @@ def entries(diary: Path):
 
 def awaited(diary: Path, bodies):
     """What the functions wrote, once the worker was given so many bodies."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while sum(len(each.get("bodies", ())) for each in entries(diary)) < bodies:
         assert time.monotonic() < until, entries(diary)
         time.sleep(0.05)

@@ -38,7 +38,7 @@ def set_to(n: int) -> dict[str, Any]:
 def following(running: Deployment, **headers: str) -> Iterator[Iterator[dict[str, Any]]]:
     """Yield the events of the note as they come."""
     asked = {"Accept": "text/event-stream", **headers}
-    with running.http.stream("GET", FOLLOW, params=NOTE, headers=asked, timeout=30) as reply:
+    with running.http.stream("GET", FOLLOW, params=NOTE, headers=asked, timeout=120) as reply:
         assert reply.status_code == 200
         assert reply.headers["content-type"] == "text/event-stream"
         yield events(reply.iter_lines())

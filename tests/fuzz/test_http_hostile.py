@@ -98,7 +98,8 @@ def test_no_query_does_harm(hull, name):
     for parameter in GOOD[name].query:
         for bad in hostile.QUERIES:
             added = b"&" + parameter.encode() + b"=" + bad
-            assert ask(target=path + b"?" + query + added).status in {200, 400}
+            # What a name or an address says may be that of nothing, or longer than one can be.
+            assert ask(target=path + b"?" + query + added).status in {200, 400, 404, 413}
             ask(target=path + b"?" + added[1:])
     for more in (b"unknown=1", b"=", b"&&&", b"%00=%00", b"a[]=1", b"next=" + b"A" * 9_000):
         ask(target=path + b"?" + query + b"&" + more)
@@ -109,7 +110,7 @@ def test_no_body_does_harm(hull, name):
     ask = Target(hull, name)
 
     for body in hostile.BODIES:
-        assert ask(body=body).status in {400, 413}
+        assert ask(body=body).status in {400, 404, 413}
     for body in hostile.replaced(GOOD[name].body):
         ask(body=bounded(body))
 

@@ -28,7 +28,7 @@ class Job(NamedTuple):
 
     epoch: int = 0
     holder: str = ""
-    """Whose claim it is; with its lease over, whoever comes may take it."""
+    """Whose claim it is, "" once it was given back; with its lease over, whoever comes may take it."""
 
     lease: bool = False
     restarts: int = 0
@@ -40,6 +40,9 @@ class Job(NamedTuple):
 
     effects: int = 0
     """Times that what a finish writes was committed."""
+
+    finishes: int = 0
+    """Times that a finish was begun and not given back in order."""
 
     states: tuple[tuple[int, int], ...] = ()
     """(epoch, number) of every state change that was committed, in order."""
@@ -93,6 +96,8 @@ class Rules:
     start_is_remembered: bool = True
     stop_is_no_crash: bool = True
     abort_ends_without_a_run: bool = True
+    abort_ends_what_is_blocked: bool = True
+    finish_deaths_are_counted: bool = True
     finish_is_one_commit: bool = True
 
 
@@ -120,17 +125,38 @@ def started(state: State, rules: Rules) -> State:
 
 def taken(job: Job, name: str, rules: Rules) -> Job:
     """Activate the job for a runner: every row that begins with an activation."""
+    lost = bool(job.holder)
     job = job._replace(epoch=job.epoch + 1, holder=name, lease=True)
     if job.phase == "finishing":
-        return job
+        if lost and rules.finish_deaths_are_counted:
+            job = finish_failed(job, rules)
+        return begun(job) if job.phase == "finishing" else job
     if job.abort and rules.abort_ends_without_a_run:
-        return job._replace(phase="finishing", outcome="aborted")
+        return begun(job._replace(phase="finishing", outcome="aborted"))
     if job.phase == "running":
         restarts = job.restarts + 1
         if restarts >= RESTARTS_MAX:
-            return job._replace(restarts=restarts, phase="finishing", outcome="restart_limit")
+            limited = job._replace(restarts=restarts, phase="finishing", outcome="restart_limit")
+            return begun(limited)
         return job._replace(restarts=restarts)
     return job._replace(phase="running")
+
+
+def begun(job: Job) -> Job:
+    """Begin a finish."""
+    return job._replace(finishes=job.finishes + 1)
+
+
+def finish_failed(job: Job, rules: Rules) -> Job:
+    """Count a finish that failed, or whose process is gone; nobody holds the last of them."""
+    failures = job.finish_failures + 1
+    job = job._replace(finish_failures=failures)
+    if failures < FINISHES_MAX:
+        return job
+    job = job._replace(holder="", lease=False)
+    if job.abort and rules.abort_ends_what_is_blocked:
+        return _effect(_ended(job))
+    return job._replace(phase="blocked")
 
 
 def is_free(job: Job) -> bool:
@@ -179,6 +205,9 @@ def _runner_moves(
         if is_free(job) and state.takes:
             state = state._replace(takes=state.takes - 1)
             took = taken(job, runner.name, rules)
+            if took.phase in ("blocked", "ended"):
+                yield "takes", state._replace(job=took), runner
+                return
             at = "finishing" if took.phase == "finishing" else "running"
             on = runner._replace(at=at, epoch=took.epoch, outcome=took.outcome)
             yield "takes", state._replace(job=took), on
@@ -216,6 +245,7 @@ def _asked(state: State, runner: Runner, rules: Rules) -> Iterator[Asked]:
             yield from _while_running(runner, rules)
         case "finishing":
             yield from _while_finishing(state, runner, rules)
+            yield "gives its finish back", _given_back, Runner(runner.name)
         case "settled":
             yield "ends", _ended, Runner(runner.name, "gone")
 
@@ -230,13 +260,13 @@ def _while_running(runner: Runner, rules: Rules) -> Iterator[Asked]:
         yield "changes the state", change, runner._replace(changes=number)
 
     def settle(job: Job) -> Job:
-        return job._replace(phase="finishing", outcome="done")
+        return begun(job._replace(phase="finishing", outcome="done"))
 
     yield "settles", settle, runner._replace(at="finishing", outcome="done")
 
     def stop(job: Job) -> Job:
         phase = "stopped" if rules.stop_is_no_crash else "running"
-        return job._replace(phase=phase, lease=False)
+        return job._replace(phase=phase, lease=False, holder="")
 
     yield "stops", stop, Runner(runner.name)
 
@@ -247,7 +277,7 @@ def _while_finishing(state: State, runner: Runner, rules: Rules) -> Iterator[Ask
     else:
         yield "finishes by halves", _effect, runner._replace(at="settled")
     if state.failures > state.job.finish_failures:
-        yield "fails to finish", _failed, Runner(runner.name)
+        yield "fails to finish", lambda job: _failed(job, rules), Runner(runner.name)
 
 
 def _effect(job: Job) -> Job:
@@ -258,10 +288,12 @@ def _ended(job: Job) -> Job:
     return job._replace(phase="ended", lease=False)
 
 
-def _failed(job: Job) -> Job:
-    failures = job.finish_failures + 1
-    phase = "blocked" if failures >= FINISHES_MAX else "finishing"
-    return job._replace(phase=phase, finish_failures=failures, lease=False)
+def _failed(job: Job, rules: Rules) -> Job:
+    return finish_failed(job, rules)._replace(lease=False, holder="")
+
+
+def _given_back(job: Job) -> Job:
+    return job._replace(lease=False, holder="", finishes=job.finishes - 1)
 
 
 def check(state: State) -> None:
@@ -270,6 +302,8 @@ def check(state: State) -> None:
     _promise(job.starts <= 1, "a job that was started runs once under its id")
     _promise(job.effects <= 1, "what a finish writes is committed once")
     _promise(job.phase != "ended" or job.effects == 1, "a job that ended was finished")
+    _promise(job.finishes <= FINISHES_MAX, "a finish is begun only so often, whoever dies at it")
+    _promise(job.phase != "blocked" or not job.abort, "a job that is to end does not wait blocked")
     _promise(job.restarts <= state.crashed, "only a death or a lost lease counts as a restart")
     epochs = [epoch for epoch, _ in job.states]
     _promise(epochs == sorted(epochs), "no state of an earlier claim follows one of a later")
@@ -302,7 +336,8 @@ def check_progress(state: State, rules: Rules) -> None:
         if f"fresh {wanted}" not in steps:
             break
         calm = steps[f"fresh {wanted}"]
-    _promise(calm.job.phase == "ended", f"a job comes to an end, not to {calm.job}")
+    given_up = calm.job.phase == "blocked" and calm.job.finish_failures == FINISHES_MAX
+    _promise(calm.job.phase == "ended" or given_up, f"a job comes to an end, not to {calm.job}")
     _promise(
         not state.job.abort or state.job.phase == "finishing" or calm.job.outcome != "done",
         "a job that was aborted before it was taken is not run",

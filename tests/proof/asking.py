@@ -60,7 +60,7 @@ class Asking:
         limits = httpx.Limits(max_connections=self.callers)
         headers = {"Authorization": f"Bearer {self.token}"}
         async with httpx.AsyncClient(
-            base_url=self.address, headers=headers, limits=limits, timeout=30, trust_env=False
+            base_url=self.address, headers=headers, limits=limits, timeout=120, trust_env=False
         ) as http:
             line = Line(http, recorder)
             for world in WORLDS:

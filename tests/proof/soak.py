@@ -39,7 +39,7 @@ PAGE = ROOT / "docs" / "reliability.md"
 LANES = 3
 ROUNDS_BETWEEN_LANDINGS = 4
 SETTLE_ROUNDS = 3
-TELL_SECONDS = 30
+TELL_SECONDS = 120
 
 
 @dataclass

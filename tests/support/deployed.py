@@ -7,8 +7,9 @@ import json
 import os
 import shutil
 import subprocess
+import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,6 +102,17 @@ def run_sam(*arguments: str | Path, cwd: Path, environment: Mapping[str, str]) -
     return run.stdout
 
 
+def until(found: Callable[[], Any], seconds: float) -> Any:
+    """Ask again and again, and return the first answer that is something."""
+    last = time.monotonic() + seconds
+    while time.monotonic() < last:
+        answer = found()
+        if answer:
+            return answer
+        time.sleep(0.5)
+    raise AssertionError(f"not within {seconds} s")
+
+
 def architecture() -> str:
     """Return the parameter of this machine, on which the stand-in runs functions."""
     return "arm64" if os.uname().machine in {"arm64", "aarch64"} else "x86_64"
@@ -119,6 +131,14 @@ def built(directory: Path) -> Path:
     chosen = ("--parameter-overrides", f"Architecture={architecture()}")
     run_sam("build", *options, *chosen, cwd=ROOT, environment=environment)
     return directory / "template.yaml"
+
+
+def with_module(template: Path, module: Path) -> None:
+    """Put a module beside the code of every function that was built."""
+    text = yaml.safe_load(template.read_text(encoding="utf-8"))
+    for each in text["Resources"].values():
+        if each["Type"] == "AWS::Serverless::Function":
+            shutil.copy(module, template.parent / each["Properties"]["CodeUri"])
 
 
 def packaged(place: Cloud, template: Path) -> Path:
@@ -295,15 +315,26 @@ def _for_the_stand_in(template: Path) -> None:
         (statement,) = resources.pop(name)["Properties"]["PolicyDocument"]["Statement"]
         assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}, name
     for each in resources.values():
-        if each["Type"] == "AWS::IAM::ManagedPolicy":
-            for statement in each["Properties"]["PolicyDocument"]["Statement"]:
-                given = statement["Action"]
-                listed = [given] if isinstance(given, str) else given
-                batches = [f"{action}Batch" for action in listed if action in IN_BATCHES]
-                statement["Action"] = [*listed, *batches]
-                if "glue:GetDatabase" in listed:
-                    statement["Resource"].append({"Fn::Sub": DATABASE_AS_TABLE})
+        for statement in _statements(each):
+            given = statement["Action"]
+            listed = [given] if isinstance(given, str) else given
+            batches = [f"{action}Batch" for action in listed if action in IN_BATCHES]
+            statement["Action"] = [*listed, *batches]
+            if "glue:GetDatabase" in listed:
+                statement["Resource"].append({"Fn::Sub": DATABASE_AS_TABLE})
     template.write_text(yaml.safe_dump(text, sort_keys=False), encoding="utf-8")
+
+
+def _statements(resource: Any) -> Iterator[Any]:
+    """Yield what a managed policy says, or the policies that a role has of its own."""
+    properties = resource.get("Properties", {})
+    documents = [policy["PolicyDocument"] for policy in properties.get("Policies", ())]
+    if resource["Type"] == "AWS::IAM::ManagedPolicy":
+        documents = [properties["PolicyDocument"]]
+    elif resource["Type"] != "AWS::IAM::Role":
+        return
+    for document in documents:
+        yield from document["Statement"]
 
 
 def _zip_code(template: Path) -> None:

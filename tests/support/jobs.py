@@ -166,6 +166,12 @@ class JobStore:
     def end(self, grip: JobGrip, *staged: Any) -> Any:
         return self.ask(EndJob(REF, self.job, self.token(), grip=grip, staged=staged))
 
+    def settled_and_left(self) -> None:
+        """Let a process bring the job to its outcome, and give it back before its finish."""
+        grip = self.taken().grip
+        self.settle(grip)
+        self.stop(grip)
+
     def abort(self, reason: str = "enough", *, is_orphan: bool = False) -> Any:
         asked = AbortJob(REF, self.job, self.token(), reason=reason, is_orphan=is_orphan)
         return self.ask(asked.checked())

@@ -63,6 +63,7 @@ class Job(Reply):
     restarts: int
     """Processes that died at it since its state last changed. An orderly stop is none."""
     finish_failures: int
+    """Times that its finish raised, did not return in time, or lost its process."""
     finish_error: dict[str, Any] | None
     """What the last failure of its finish was: code, message and details."""
     abort: str | None

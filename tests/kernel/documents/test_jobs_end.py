@@ -1,14 +1,12 @@
-"""How a job ends: each row of its table about aborts, finishes and what is blocked."""
+"""How a job ends: each row of its table about aborts and what is blocked."""
 
 from __future__ import annotations
 
 import pytest
 from tests.support.documents import REF
-from tests.support.jobs import DONE, JOB, NOTE, JobStore
+from tests.support.jobs import DONE, JOB, JobStore
 
-from perdure.kernel.documents.commit import TakeOwner
-from perdure.kernel.documents.content import base
-from perdure.kernel.documents.errors import OwnerHeld, UnknownJob
+from perdure.kernel.documents.errors import UnknownJob
 from perdure.kernel.documents.jobs.records import find_end
 from perdure.kernel.documents.jobs.step import JobGrip
 from perdure.kernel.documents.jobs.take import Taken
@@ -16,7 +14,6 @@ from perdure.kernel.documents.jobs.value import (
     Aborted,
     Failed,
 )
-from perdure.kernel.documents.writes import CreateDocument
 from perdure.kernel.errors import Conflict, StaleWriter
 from perdure.kernel.ids import Epoch, Holder
 
@@ -82,108 +79,6 @@ def test_whoever_runs_a_job_hears_of_its_abort(store):
     assert store.change(grip, {"read": 1}, 1).abort == "enough"
 
 
-# 7: finish fails
-
-
-def test_a_failed_finish_is_tried_again_after_a_pause_that_doubles(store):
-    store.start()
-    store.settle(store.taken().grip)
-    store.died()
-    pauses = []
-
-    for failures in range(4):
-        store.fail_finish(store.taken().grip, failures)
-        pauses.append(store.record.due_at - store.fake.now)
-        assert store.take().why == "waits"
-        store.later(pauses[-1])
-
-    assert pauses == [1_000, 2_000, 4_000, 8_000]
-    assert (store.record.phase, store.record.finish_failures) == ("finishing", 4)
-
-
-def test_the_fifth_failure_of_a_finish_blocks_the_job(store):
-    store.start()
-    store.settle(store.taken().grip)
-    store.died()
-
-    for failures in range(5):
-        store.fail_finish(store.taken().grip, failures)
-        store.later(60_000)
-
-    assert (store.record.phase, store.record.blocked) == ("blocked", "finish_failed")
-    assert store.told().finish_error.message == "failure 4"
-    assert store.hints() == []
-    assert store.take().why == "blocked"
-
-
-def test_a_finish_that_failed_four_times_across_crashes_succeeds(store):
-    store.start()
-    store.settle(store.taken().grip)
-    store.died()
-    for failures in range(4):
-        store.taken()  # this one dies in its finish
-        store.died()
-        store.fail_finish(store.taken().grip, failures)
-        store.later(60_000)
-
-    taken = store.taken()
-    store.end(taken.grip)
-
-    assert taken.record.finish_failures == 4
-    assert store.told().outcome == DONE
-
-
-# 8: finish succeeds
-
-
-def test_the_end_takes_record_and_state_away_with_what_finish_wrote(store):
-    store.start(state={"read": 0})
-    grip = store.taken().grip
-    store.settle(grip)
-    before = store.fake.commits
-
-    store.end(grip, CreateDocument(NOTE, "none", base(1, {"text": "read"})))
-
-    assert (store.found(), store.state(), store.hints()) == (None, None, [])
-    assert store.note() is not None
-    assert store.fake.commits == before + 1
-    assert store.told().outcome == DONE
-
-
-def test_what_a_finish_writes_fails_with_the_end(store):
-    store.start()
-    grip = store.taken().grip
-    store.settle(grip)
-    store.ask(TakeOwner(REF, "notes", Holder("elsewhere"), 60_000))
-
-    with pytest.raises(OwnerHeld):
-        store.end(grip, CreateDocument(NOTE, "none", base(1, {})))
-
-    assert store.record.phase == "finishing"
-    assert store.note() is None
-
-
-def test_a_job_needs_no_grip_on_the_owner_of_its_documents(store):
-    store.ask(TakeOwner(REF, "notes", Holder("elsewhere"), 60_000))
-
-    store.start(state={"read": 0})
-    grip = store.taken().grip
-    store.change(grip, {"read": 1}, 1)
-    store.settle(grip)
-    store.end(grip)
-
-    assert store.told().phase == "ended"
-
-
-def test_a_job_without_an_outcome_does_not_end(store):
-    store.start()
-
-    with pytest.raises(Conflict, match="an outcome"):
-        store.end(store.taken().grip)
-
-    assert store.record.phase == "running"
-
-
 # 12: activation of what shall end
 
 
@@ -202,13 +97,27 @@ def test_an_aborted_job_is_finished_without_a_run(store, phase):
     assert (taken.task, taken.record.outcome) == ("finish", Failed(Aborted("enough")))
 
 
+def test_an_abort_outweighs_the_last_of_the_deaths(store):
+    store.start()
+    store.killed(4)
+    store.taken()
+    store.abort("enough")
+    store.died()
+
+    taken = store.taken()
+
+    assert (taken.task, taken.record.outcome) == ("finish", Failed(Aborted("enough")))
+    assert taken.interrupted is False
+
+
 # 13: activation of what is to be finished
 
 
-def test_a_finish_is_resumed_and_not_counted(store):
+def test_a_finish_that_was_given_back_is_resumed_and_not_counted_however_often(store):
     store.start()
-    store.settle(store.taken().grip)
-    store.died()
+    store.settled_and_left()
+    for _ in range(10):
+        store.stop(store.taken().grip)
 
     taken = store.taken()
 
@@ -231,8 +140,7 @@ def test_a_blocked_job_stays_until_it_is_aborted(store):
 
 def test_a_blocked_job_goes_on_where_it_was_once_somebody_asks(store):
     store.start()
-    store.settle(store.taken().grip)
-    store.died()
+    store.settled_and_left()
     for failures in range(5):
         store.fail_finish(store.taken().grip, failures)
         store.later(60_000)
@@ -263,8 +171,7 @@ def test_a_job_that_is_not_blocked_is_not_retried(store):
 
 def test_a_job_whose_finish_failed_keeps_its_outcome_when_it_is_dropped(store):
     store.start()
-    store.settle(store.taken().grip)
-    store.died()
+    store.settled_and_left()
     for failures in range(5):
         store.fail_finish(store.taken().grip, failures)
         store.later(60_000)

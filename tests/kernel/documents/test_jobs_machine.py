@@ -53,6 +53,9 @@ class Lives(RuleBasedStateMachine):
         """Changes of the state that were answered."""
 
         self.restarts = 0
+        self.failures = 0
+        """Finishes that failed, or whose process was gone."""
+
         self.outcome = None
         self.epoch = 0
         self.was_noted = False
@@ -83,6 +86,7 @@ class Lives(RuleBasedStateMachine):
     def retry(self):
         if not self.has_ended and self.store.record.phase == "blocked":
             self.store.retry()
+            self.failures = 0
         else:
             with pytest.raises(Refused):
                 self.store.retry()
@@ -107,6 +111,8 @@ class Lives(RuleBasedStateMachine):
             assert before.claim.is_held(self.store.fake.now)
             return
         self.again()
+        died = before is not None and before.phase == "finishing" and before.claim.holder
+        self.failures += bool(died and version == 1)
         if isinstance(taken, NotTaken):
             self.has_ended |= taken.why == "ended"
             assert taken.why != "blocked" or self.store.record.phase == "blocked"
@@ -170,6 +176,9 @@ class Lives(RuleBasedStateMachine):
             return
         if owns and not fails:
             self.has_ended = self.was_noted = True
+        elif owns:
+            self.failures += 1
+            self.has_ended = self.found() is None
         elif not owns:
             assert self.seen() == before
         self.again()
@@ -199,7 +208,8 @@ class Lives(RuleBasedStateMachine):
         assert (record.phase == "finishing") <= (record.outcome is not None)
         assert (record.phase == "blocked") == (record.blocked is not None)
         assert record.restarts == self.restarts <= RESTARTS_MAX
-        assert record.finish_failures <= FINISH_FAILURES_MAX
+        assert record.finish_failures == self.failures <= FINISH_FAILURES_MAX
+        assert record.phase != "blocked" or record.abort is None
 
     @invariant()
     def hint_lies_where_somebody_must_look_and_nowhere_else(self):

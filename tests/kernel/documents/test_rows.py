@@ -13,6 +13,7 @@ from perdure.kernel.documents.content import LEVELS_MAX, base
 from perdure.kernel.documents.errors import (
     RowAbsent,
     RowExists,
+    TableDiffers,
     TableMigrating,
     UnknownTable,
 )
@@ -32,7 +33,6 @@ from perdure.kernel.errors import (
     InvalidValue,
     MissingField,
     PerdureError,
-    SchemaMismatch,
     TooLarge,
     UnknownField,
     WrongType,
@@ -207,7 +207,7 @@ def test_rows_of_a_table_that_was_not_declared_or_is_another_are_refused():
     refuses(
         at, UnknownTable, InsertRow(Table("notes", "lost", {"id": "int"}, ("id",), {}), {"id": 1})
     )
-    refuses(at, SchemaMismatch, InsertRow(other, edit(2, more=1)))
+    refuses(at, TableDiffers, InsertRow(other, edit(2, more=1)))
     refuses(at, TableMigrating, InsertRow(newer, edit(2)))
     at.commit(InsertRow(older, edit(2)))
 

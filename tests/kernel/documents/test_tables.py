@@ -16,6 +16,7 @@ from perdure.kernel.documents.errors import (
     NewerTable,
     OwnerHeld,
     RowAbsent,
+    TableDiffers,
     TableMigrating,
     UnknownTable,
 )
@@ -36,7 +37,6 @@ from perdure.kernel.errors import (
     InvalidValue,
     MissingField,
     PerdureError,
-    SchemaMismatch,
     StaleWriter,
 )
 from perdure.kernel.ids import Epoch, Holder
@@ -156,7 +156,7 @@ def test_a_table_that_moves_is_behind_to_those_who_bring_it_there_and_newer_to_o
     assert [stored.moving_to for _, stored in declared.behind] == [2]
     refuses(at, NewerTable, DeclareTables(REF, (OLD,), at.attempt()))
     assert at.ask(DeclareTables(REF, (third,), at.attempt())).behind[0][0] == third
-    refuses(at, SchemaMismatch, DeclareTables(REF, (other,), at.attempt()))
+    refuses(at, TableDiffers, DeclareTables(REF, (other,), at.attempt()))
 
 
 @pytest.mark.parametrize(

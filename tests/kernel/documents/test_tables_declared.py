@@ -10,13 +10,13 @@ from tests.support.store_pages import NEW, OLD, refuses
 from perdure.kernel.documents.declare import DECLARED_MAX, DeclareTables
 from perdure.kernel.documents.errors import (
     NewerTable,
+    TableDiffers,
 )
 from perdure.kernel.documents.tables import INDEXES_MAX, Table, stored_as
 from perdure.kernel.errors import (
     Invalid,
     InvalidId,
     PerdureError,
-    SchemaMismatch,
     TooLarge,
 )
 
@@ -44,7 +44,7 @@ def test_one_version_is_one_shape():
     at = Desk(OLD)
     other = Table("notes", "pages", OLD.columns, OLD.key, {})
 
-    refuses(at, SchemaMismatch, DeclareTables(REF, (other,), at.attempt()))
+    refuses(at, TableDiffers, DeclareTables(REF, (other,), at.attempt()))
 
 
 def test_a_newer_version_is_told_to_be_behind_and_an_older_is_refused():

@@ -23,12 +23,12 @@ from tests.support.store_pages import (
 )
 
 from perdure.kernel.documents.declare import DeclareTables
-from perdure.kernel.documents.errors import NewerTable, TableMigrating
+from perdure.kernel.documents.errors import NewerTable, TableDiffers, TableMigrating
 from perdure.kernel.documents.migrate import AlterTable, EndMove, MoveRows, chunk_rows_max
 from perdure.kernel.documents.moves import OVERTAKEN_MAX
 from perdure.kernel.documents.rows import DeleteRow, PutRow
 from perdure.kernel.documents.tables import Table, stored_as
-from perdure.kernel.errors import Invalid, SchemaMismatch
+from perdure.kernel.errors import Invalid
 
 pytestmark = pytest.mark.stores
 
@@ -224,7 +224,7 @@ def test_the_key_stays_and_so_does_what_a_version_is_while_one_overtakes_another
     at.ask(AlterTable(REF, THIRD, at.attempt()))
     third = Table("notes", "pages", THIRD.columns, THIRD.key, {}, version=3)
 
-    refuses(at, SchemaMismatch, AlterTable(REF, third, at.attempt()))
+    refuses(at, TableDiffers, AlterTable(REF, third, at.attempt()))
 
 
 def test_only_so_many_moves_are_overtaken_and_the_newest_can_go_on():

@@ -218,7 +218,7 @@ async def test_a_run_goes_on_without_its_store_until_its_claim_is_nearly_over():
     assert len(cancelled) == 1
 
 
-async def test_an_end_that_nobody_answers_is_no_failure_of_the_finish():
+async def test_an_end_that_nobody_answers_counts_as_a_process_that_died_at_it():
     store, calls = FailingStore(MemoryStore()), []
 
     async def counts(run):
@@ -238,7 +238,30 @@ async def test_an_end_that_nobody_answers_is_no_failure_of_the_finish():
     clock.at += LEASE_MS
 
     assert (await one.run()).state == "ended"
-    assert calls == [0, 0]
+    assert calls == [0, 1]
+
+
+async def test_a_finish_that_always_kills_its_process_is_given_up():
+    store, clock, calls, left = MemoryStore(), MovedClock(), [], []
+
+    async def counts(run):
+        return Result(count=1)
+
+    async def finish(ending):
+        calls.append(ending.failures)
+        await hangs(ending)
+
+    app = app_with(counts, finish=finish)
+    for prefix in "abcde":
+        _, running = await died(store, clock, prefix, app)
+        left.append(running)
+    last = await process(store, app=app, clock=clock, prefix="f")
+    driven = await last.run()
+    told = await last.told()
+
+    assert (driven.state, told.blocked, calls) == ("blocked", "finish_failed", [0, 1, 2, 3, 4])
+    assert (told.outcome, told.finish_error.code) == (Done({"count": 1}), "finish_interrupted")
+    await forgotten(*left)
 
 
 async def test_a_function_that_is_cancelled_from_inside_has_failed():

@@ -1,4 +1,4 @@
-"""Jobs between hands: aborts, claims, finishes that fail, and jobs that are found by their hints."""
+"""Jobs between hands: claims, finishes that fail, and jobs that are found by their hints."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.support.running_jobs import (
 from perdure.authority.memory import MemoryStore
 from perdure.kernel.documents.commit import TakeOwner
 from perdure.kernel.documents.content import base
-from perdure.kernel.documents.errors import JobAborted, UnknownJob
-from perdure.kernel.documents.jobs.value import Aborted, Done, Failed
+from perdure.kernel.documents.errors import UnknownJob
+from perdure.kernel.documents.jobs.value import Done
 from perdure.kernel.documents.writes import CreateDocument
 from perdure.kernel.errors import Conflict, FenceHeld, NotFound, StaleWriter
 from perdure.kernel.ids import Holder, Instant
@@ -59,70 +59,6 @@ async def test_a_finish_waits_for_who_holds_the_owner_that_it_writes_to():
     assert (held.phase, held.finish_failures) == ("finishing", 0)
     assert held.finish_error.code == "owner_held"
     assert (await one.run()).state == "ended"
-
-
-# aborts
-
-
-def test_an_abort_reaches_the_run_at_once_and_joins_it():
-    reasons = []
-
-    async def obeys(run):
-        await run.aborted.wait()
-        reasons.append(run.abort_reason)
-        raise RuntimeError("I obey")
-
-    async def story():
-        one = await process(app=app_with(obeys))
-        await one.start()
-        running = one.running()
-        await settled()
-        marked = await one.jobs.abort(STORE, NAME, "j", reason="enough", joins=True)
-        driven = await running
-        terminal = await one.jobs.abort(STORE, NAME, "j")
-        assert (marked, terminal) == ("marked", "terminal")
-        assert driven.outcome == Failed(Aborted("enough"))
-        with pytest.raises(JobAborted, match="enough"):
-            await one.outcome()
-
-    asyncio.run(story())
-
-    assert reasons == ["enough"]
-
-
-def test_an_abort_of_another_process_is_heard_within_a_look():
-    async def obeys(run):
-        await run.aborted.wait()
-        raise RuntimeError("I obey")
-
-    async def story():
-        store, clock = MemoryStore(), MovedClock()
-        one = await process(store, app=app_with(obeys), clock=clock)
-        other = await process(store, app=app_with(obeys), clock=clock, prefix="q")
-        await one.start()
-        running = one.running()
-        await settled()
-        await other.jobs.abort(STORE, NAME, "j", reason="enough")
-        await clock.go(1_000)
-        return (await running).outcome
-
-    assert asyncio.run(story()) == Failed(Aborted("enough"))
-
-
-def test_a_result_that_races_an_abort_stands():
-    async def returns(run):
-        await run.aborted.wait()
-        return Result(count=7)
-
-    async def story():
-        one = await process(app=app_with(returns))
-        await one.start()
-        running = one.running()
-        await settled()
-        await one.jobs.abort(STORE, NAME, "j")
-        return (await running).outcome
-
-    assert asyncio.run(story()) == Done({"count": 7})
 
 
 # claims
@@ -225,19 +161,44 @@ def test_a_finish_whose_writes_are_refused_has_failed():
     assert asyncio.run(story()) == (["waits"] * 4 + ["blocked"], "finish_failed")
 
 
-def test_a_finish_that_takes_too_long_is_left_to_the_next_process_uncounted():
+async def test_a_finish_that_takes_too_long_is_left_to_a_process_of_its_own_and_then_counted():
     async def finish(ending):
         await asyncio.Event().wait()
 
-    async def story():
-        one = await process(app=app_with(counts, finish=finish))
-        await one.start()
+    one = await process(app=app_with(counts, finish=finish))
+    await one.start()
+    left = []
+    for _ in range(6):
         running = one.running(budget_ms=20_000)
         await one.clock.go(20_000)
         told = await one.told()
-        return (await running).state, told.phase, told.finish_failures, told.held_until
+        left.append(((await running).state, told.phase, told.finish_failures, told.held_until))
+        await one.clock.go(16_000)
 
-    assert asyncio.run(story()) == ("stopped", "finishing", 0, None)
+    assert left == [
+        ("stopped", "finishing", 0, None),  # its process has run the job before
+        *(("waits", "finishing", failures, None) for failures in (1, 2, 3, 4)),
+        ("blocked", "blocked", 5, None),
+    ]
+    assert told.finish_error.code == "out_of_time"
+
+
+async def test_a_finish_of_a_process_that_is_to_end_is_given_back_uncounted():
+    async def finish(ending):
+        await asyncio.Event().wait()
+
+    store, clock = MemoryStore(), MovedClock()
+    for prefix in "abcdefg":
+        one = await process(store, app=app_with(counts, finish=finish), clock=clock, prefix=prefix)
+        await one.start()
+        running = one.running()
+        await settled()
+        one.jobs.crew.closing.set()
+        assert (await running).state == "stopped"
+
+    told = await one.told()
+    assert (told.phase, told.finish_failures, told.held_until) == ("finishing", 0, None)
+    assert told.epoch == 7
 
 
 # what is asked of whom

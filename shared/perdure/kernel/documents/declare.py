@@ -44,7 +44,7 @@ class Declared:
 class DeclareTables(DocumentsRequest):
     """Make the tables that are not there, in one commit.
 
-    Raises: NewerTable; SchemaMismatch for the same version with other columns, key or indexes;
+    Raises: NewerTable; TableDiffers for the same version with other columns, key or indexes;
     OwnerHeld and StaleWriter if one must be made.
     """
 

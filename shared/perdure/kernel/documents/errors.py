@@ -33,6 +33,7 @@ Refused
 ├── RowCountDiffers      a write by condition meets more rows than it says, or fewer
 ├── UnknownTable         the store has no table of that name and version
 ├── TableMigrating       the table is not yet what is declared: prepare it, or wait for whoever does
+├── TableDiffers         the table was declared with other columns, key or indexes at this version: a change needs a new one
 ├── MigrationFailed      the owner's migration of a row raised, or made no row of its table
 ├── NewerTable           newer code has the table, or is bringing it to its version
 ├── NewerDocument        the document was written by a newer version of its definition
@@ -162,6 +163,9 @@ class MigrationFailed(Refused): ...
 
 
 class NewerTable(Refused): ...
+
+
+class TableDiffers(Refused): ...
 
 
 class NewerDocument(Refused): ...

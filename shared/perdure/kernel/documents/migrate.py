@@ -119,7 +119,7 @@ class AlterTable(_TableRequest):
     """Let a table be on its way to a newer version; from now on nobody writes to it as it was.
 
     Nothing if it is on that way, or there, already. A move to a version between is overtaken.
-    Raises: NewerTable, SchemaMismatch, UnknownTable; Invalid for another key; TableMigrating if
+    Raises: NewerTable, TableDiffers, UnknownTable; Invalid for another key; TableMigrating if
     too many moves were overtaken; OwnerHeld, StaleWriter.
     """
 

@@ -276,7 +276,7 @@ def prove_table(step: Step, table: Table) -> None:
 def check_stands(stored: StoredTable | None, table: Table) -> None:
     """Refuse a table that is not what it is declared as, or not yet.
 
-    Raises: UnknownTable, NewerTable, TableMigrating, SchemaMismatch.
+    Raises: UnknownTable, NewerTable, TableMigrating, TableDiffers.
     """
     if stored is None:
         raise UnknownTable(expected="a table that was declared", found=table.full_name)

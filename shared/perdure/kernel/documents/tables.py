@@ -11,14 +11,13 @@ from typing import Any, ClassVar, Final, Literal, get_args
 from perdure.kernel.canonical import canonical, digest
 from perdure.kernel.documents import places
 from perdure.kernel.documents.content import check_levels
-from perdure.kernel.documents.errors import NewerTable, TableMigrating
+from perdure.kernel.documents.errors import NewerTable, TableDiffers, TableMigrating
 from perdure.kernel.documents.places import Part
 from perdure.kernel.errors import (
     Invalid,
     InvalidId,
     InvalidValue,
     MissingField,
-    SchemaMismatch,
     TooLarge,
     UnknownField,
     WrongType,
@@ -303,7 +302,7 @@ def shaped(
 def check_table(stored: StoredTable, table: Table) -> int:
     """Return the version of a stored table that ``table`` declares, at that version or a newer one.
 
-    Raises: NewerTable, also for one that is on its way to a newer version; SchemaMismatch for the
+    Raises: NewerTable, also for one that is on its way to a newer version; TableDiffers for the
     same version with other columns, key or indexes.
     """
     moving = stored.moving
@@ -315,7 +314,7 @@ def check_table(stored: StoredTable, table: Table) -> int:
         )
     fingerprint = stored.fingerprint if moving is None else moving.fingerprint
     if newest == table.version and fingerprint != table.fingerprint:
-        raise SchemaMismatch(
+        raise TableDiffers(
             expected=f"version {table.version} of {table.full_name} as it was declared before",
             found="other columns, key or indexes: a change needs a new version",
         )

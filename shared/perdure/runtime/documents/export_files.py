@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -18,10 +19,16 @@ from perdure.kernel.documents.export import EXPORT_FORMAT
 from perdure.kernel.errors import Conflict, Corrupt, NotFound, StoreUnavailable
 from perdure.lake.objects import ObjectStore
 
+if sys.platform != "win32":
+    import fcntl
+
 PART_BYTES: Final = 8 * 1_024 * 1_024
 """Bytes of one part in objects."""
 
 READ_BYTES: Final = 1_024 * 1_024
+
+UNFINISHED: Final = ".export-"
+"""What the name of a file begins with that is no whole export yet. Its writer has it in hand."""
 
 JOBS_FOLDER: Final = "export"
 """Where a storage has the exports that its jobs made, beside its data."""
@@ -53,16 +60,20 @@ class Source(Protocol):
 
 
 class FileSink:
-    """A file under another name until it is whole: what dies leaves nothing under its own."""
+    """A file under another name until it is whole: what dies leaves nothing under its own.
+
+    What it leaves under the other is taken away by the next export into the same directory.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def __enter__(self) -> Self:
+        _sweep(self._path.parent)
         if self._path.exists():
             raise _taken(self._path)
         try:
-            handle, name = tempfile.mkstemp(prefix=".export-", dir=self._path.parent)
+            handle, name = _begun(self._path.parent)
         except OSError as error:
             raise _unavailable(self._path, error) from error
         self._unfinished = Path(name)
@@ -105,6 +116,31 @@ class FileSink:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _begun(folder: Path) -> tuple[int, str]:
+    """Begin a file that is in the hand of this process, and return its handle and its name."""
+    while True:
+        handle, name = tempfile.mkstemp(prefix=UNFINISHED, dir=folder)
+        if sys.platform == "win32":
+            return handle, name
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return handle, name
+        os.close(handle)  # it was swept before it was in hand
+
+
+def _sweep(folder: Path) -> None:
+    """Take away what exports have left that ended before they were whole."""
+    if sys.platform == "win32":  # there, nobody can tell whose writer lives
+        return
+    for each in folder.glob(f"{UNFINISHED}*"):
+        try:
+            with each.open("rb") as left:
+                fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                each.unlink()
+        except OSError:
+            continue  # its writer lives, or another has taken it away, or may alone
 
 
 class FileSource:

@@ -64,7 +64,7 @@ class OwnTables:
         """Return a look that also returns the tables of this handle that it was held to.
 
         It raises what is wrong with them, also for what the look itself trips over: NewerTable,
-        TableMigrating, SchemaMismatch, UnknownTable.
+        TableMigrating, TableDiffers, UnknownTable.
         """
 
         def held(view: View) -> tuple[T, list[Table]]:
@@ -82,7 +82,7 @@ class OwnTables:
     def check(self, tables: Sequence[Table], view: View, ref: DocumentStoreRef) -> None:
         """Refuse tables that are not what they were declared as.
 
-        Raises: Missing, NewerTable, TableMigrating, SchemaMismatch, UnknownTable.
+        Raises: Missing, NewerTable, TableMigrating, TableDiffers, UnknownTable.
         """
         keys = [stored_table_key(ref.partition, table.full_name) for table in tables]
         view.require(peeks=keys)

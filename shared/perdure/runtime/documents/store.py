@@ -303,7 +303,7 @@ class OpenStore:
     async def _stood(self, tables: Sequence[Table]) -> int:
         """Return the change of tables at which these stand as they were declared.
 
-        Raises: NewerTable, TableMigrating, SchemaMismatch, UnknownTable.
+        Raises: NewerTable, TableMigrating, TableDiffers, UnknownTable.
         """
 
         def look(view: View) -> None:
@@ -346,7 +346,7 @@ class OpenStore:
         """Return what ``look`` makes of the store as of one moment.
 
         Raises what it raises; if a table of this handle that it looks at is not, or not yet, what
-        the handle declared: NewerTable, TableMigrating, SchemaMismatch, UnknownTable.
+        the handle declared: NewerTable, TableMigrating, TableDiffers, UnknownTable.
         """
         head, (found, tables) = await self.look_with_head(self.tables.held(look, self.ref))
         self.tables.stand(tables, head)

@@ -136,7 +136,7 @@ class DocumentStores:
     async def declare(self, store: str, table: Table, *, by: Caller = LOCAL) -> int:
         """Make a table if it is not there, and return the store's number of changes of tables.
 
-        Raises: Invalid kinds, NotFound, NewerTable, SchemaMismatch; TableMigrating for one that
+        Raises: Invalid kinds, NotFound, NewerTable, TableDiffers; TableMigrating for one that
         has rows of an older version.
         """
         token = self.means.new_token()

@@ -38,7 +38,7 @@ async def prepared(
     What stops in between is gone on with by whoever prepares the table next. A move to an older
     version that has not ended is overtaken: a migration is given rows of that version as well.
     Raises: TableMigrating for a table that has no migration; MigrationFailed, and the table stays
-    on its way; NewerTable, also if a newer version overtakes this one; SchemaMismatch, OwnerHeld,
+    on its way; NewerTable, also if a newer version overtakes this one; TableDiffers, OwnerHeld,
     StaleWriter.
     """
     declared = await store.declared(tables)

@@ -8,7 +8,6 @@ from perdure.kernel.documents.commit import check_owners
 from perdure.kernel.documents.jobs.step import (
     JobStep,
     released,
-    unknown_job,
     was_released,
 )
 from perdure.kernel.documents.jobs.value import (
@@ -22,7 +21,7 @@ from perdure.kernel.documents.jobs.work import JobWork
 from perdure.kernel.documents.order import in_order
 from perdure.kernel.documents.step import StagedWrite
 from perdure.kernel.documents.writes import lives_before
-from perdure.kernel.errors import Conflict, StaleWriter
+from perdure.kernel.errors import Conflict
 from perdure.kernel.ids import Instant
 from perdure.kernel.view import Decision, Reads, View
 
@@ -46,15 +45,7 @@ class EndJob(JobWork):
         step = JobStep(self, view, now)
         found = step.found()
         if found is None:
-            end = step.ended()
-            if end is None:
-                raise unknown_job(self.ref, self.job)
-            if end.epoch != self.grip.epoch:
-                raise StaleWriter(
-                    expected=f"epoch {self.grip.epoch} on job {self.job}",
-                    found=f"its end, by epoch {end.epoch}",
-                )
-            return Decision(end)
+            return Decision(_ended_by(step, self))
         found = step.held(self.grip)
         outcome = found.record.outcome
         if outcome is None:
@@ -75,18 +66,23 @@ class FailFinish(JobWork):
     """Count a failure of a job's finish, and give the job back until its pause is over.
 
     ``failures`` are those its process knew of: asked twice it is counted once. The last that is
-    allowed blocks the job. One that ``counts`` not waits the longest pause, as often as it takes.
+    allowed blocks the job, or ends one that was aborted. One that ``counts`` not waits the longest
+    pause, as often as it takes.
     """
 
     failures: int
     error: WireError | None = None
     counts: bool = True
 
-    def decide(self, view: View, now: Instant) -> Decision[JobRecord]:
+    def reads(self) -> Reads:
+        end = lives_before(self.stream, self.job.end)
+        return Reads.union(JobWork.reads(self), Reads(ranges=(end,)))
+
+    def decide(self, view: View, now: Instant) -> Decision[JobRecord | JobEnd]:
         step = JobStep(self, view, now)
         found = step.found()
         if found is None:
-            raise step.unknown_or_stale(self.grip)
+            return Decision(_ended_by(step, self))
         record = found.record
         if (
             was_released(record.claim, self.grip)
@@ -105,6 +101,13 @@ class FailFinish(JobWork):
             due_at=Instant(now + pause),
             claim=released(record.claim),
         )
-        if self.counts and failures >= FINISH_FAILURES_MAX:
-            failed = replace(failed, phase="blocked", blocked="finish_failed")
-        return step.decision(step.write(found, failed))
+        left = step.fail_finish(found, failed) if self.counts else step.write(found, failed)
+        return step.decision(left)
+
+
+def _ended_by(step: JobStep, asked: JobWork) -> JobEnd:
+    """Return the end of a job that is one by who asks. Raises StaleWriter, UnknownJob."""
+    end = step.ended()
+    if end is None or end.epoch != asked.grip.epoch:
+        raise step.unknown_or_stale(asked.grip)
+    return end

@@ -18,6 +18,7 @@ from perdure.kernel.documents.jobs.records import (
     job_wake_key,
 )
 from perdure.kernel.documents.jobs.value import (
+    FINISH_FAILURES_MAX,
     JobClaim,
     JobEnd,
     JobRecord,
@@ -132,6 +133,18 @@ class JobStep:
             )
         ChangeDocument(record.state, content).apply(self.step)
         return True
+
+    def fail_finish(self, found: FoundJob, failed: JobRecord) -> JobRecord | JobEnd:
+        """Write a job whose finish has failed once more, and is known by its claim of whom.
+
+        The last that is allowed blocks it; one that somebody aborted has its end by that.
+        """
+        if failed.finish_failures < FINISH_FAILURES_MAX:
+            return self.write(found, failed)
+        if failed.abort is not None and failed.outcome is not None:
+            return self.end(found, failed.outcome, failed.claim.epoch)
+        blocked = replace(failed, phase="blocked", blocked="finish_failed")
+        return self.write(found, replace(blocked, claim=released(failed.claim)))
 
     def end(self, found: FoundJob, outcome: Outcome, epoch: Epoch) -> JobEnd:
         """Take the job and its state away, and keep what it came to."""

@@ -9,11 +9,13 @@ from perdure.kernel.documents.content import current
 from perdure.kernel.documents.jobs.records import FoundJob
 from perdure.kernel.documents.jobs.step import JobGrip, JobRequest, JobStep, released, unknown_job
 from perdure.kernel.documents.jobs.value import (
+    FINISH_INTERRUPTED,
     RESTART,
     RESTARTS_MAX,
     Aborted,
     Failed,
     JobClaim,
+    JobEnd,
     JobRecord,
     Outcome,
     RestartLimit,
@@ -63,8 +65,9 @@ class NotTaken:
 class TakeJob(JobRequest):
     """Take a job in hand to run or to finish it, as the code that asks declares it.
 
-    What a process left running that is gone counts as a restart. A job of another version, or of
-    the same with another fingerprint, is blocked. The same holder has the same answer again.
+    What a process left running that is gone counts as a restart; what it left in its finish, as a
+    failure of that. A job of another version, or of the same with another fingerprint, is blocked.
+    The same holder has the same answer again.
     Raises: NotFound, UnknownJob; FenceHeld while another works on it.
     """
 
@@ -117,8 +120,16 @@ class TakeJob(JobRequest):
             return step.decision(NotTaken("blocked", step.write(found, blocked)))
         if claim.holder is None and now < record.due_at:
             return Decision(NotTaken("waits", record))
-        record = step.write(found, activated(record, self.resume, self._claim(claim, now), now))
-        return step.decision(self._taken(view, record))
+        after = activated(record, self.resume, self._claim(claim, now), now)
+        if after.finish_failures == record.finish_failures:
+            return step.decision(self._taken(view, step.write(found, after)))
+        return step.decision(self._left(view, step.fail_finish(found, after)))
+
+    def _left(self, view: View, left: JobRecord | JobEnd) -> Taken | NotTaken:
+        """Tell of a job whose finish a process has died in."""
+        if isinstance(left, JobEnd):
+            return NotTaken("ended", outcome=left.outcome)
+        return NotTaken("blocked", left) if left.phase == "blocked" else self._taken(view, left)
 
     def _claim(self, before: JobClaim, now: Instant) -> JobClaim:
         return JobClaim(Epoch(before.epoch + 1), self.holder, Instant(now + self.lease_ms))
@@ -136,8 +147,11 @@ class TakeJob(JobRequest):
 def activated(record: JobRecord, resume: Resume, claim: JobClaim, now: Instant) -> JobRecord:
     """Return a job as it is once somebody has taken it in hand who can run it."""
     taken = replace(record, claim=claim)
-    if record.phase == "finishing":
+    if record.phase == "finishing" and record.claim.holder is None:
         return taken
+    if record.phase == "finishing":  # whoever gives it back in order leaves no holder
+        failures = record.finish_failures + 1
+        return replace(taken, finish_failures=failures, finish_error=FINISH_INTERRUPTED)
     restarts = record.restarts + (record.phase == "running")
     taken = replace(taken, restarts=restarts)
     if record.abort is not None:

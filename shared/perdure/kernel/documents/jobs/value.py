@@ -26,7 +26,8 @@ RESTARTS_MAX: Final = 5
 """Processes that may die at a job without a change of its state; the last of them ends it."""
 
 FINISH_FAILURES_MAX: Final = 5
-"""Failures of a job's finish, after which nobody tries it any more."""
+"""Failures of a job's finish, after which nobody tries it any more. A process that dies in it has
+failed it, too."""
 
 FINISH_BACKOFF_MS: Final = 1_000
 """Pause after the first failure of a finish; each one after it is twice as long."""
@@ -54,6 +55,12 @@ class WireError:
     code: str
     message: str
     details: Any = None
+
+
+FINISH_INTERRUPTED: Final = WireError(
+    "finish_interrupted", "The process that was at the finish is gone, and did not say how it went."
+)
+"""Error of a finish whose process did not give the job back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from perdure.kernel.documents.errors import OwnerHeld
 from perdure.kernel.documents.jobs.finish import EndJob, FailFinish
 from perdure.kernel.documents.jobs.take import JobState
-from perdure.kernel.documents.jobs.value import Done, JobRecord, Outcome, WireError
+from perdure.kernel.documents.jobs.value import Done, JobEnd, JobRecord, Outcome, WireError
 from perdure.kernel.documents.step import StagedWrite
 from perdure.kernel.errors import StaleWriter, Unavailable
 from perdure.kernel.ids import Instant, JobId
 from perdure.runtime.documents.jobs.declaration import Job
 from perdure.runtime.documents.jobs.hand import Hand
 from perdure.runtime.documents.jobs.outcomes import CANCELLED, wire_of
+
+Settled = tuple[JobRecord, JobState | None]
+"""A job that has come to an outcome, and what its state says last."""
+
+OUT_OF_TIME: Final = WireError(
+    "out_of_time", "The finish had all the time of a process, and did not return."
+)
+"""Error of a finish that one process cannot do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +42,7 @@ class JobFinish:
 
     key: str | None
     failures: int
-    """Times that its finish has failed before."""
+    """Times that its finish has failed before, those included whose process died in it."""
 
 
 def finish_of(declaration: Job, job: JobId, record: JobRecord, state: JobState | None) -> JobFinish:
@@ -54,15 +62,16 @@ def finish_of(declaration: Job, job: JobId, record: JobRecord, state: JobState |
 
 
 async def finished(
-    hand: Hand, declaration: Job, record: JobRecord, state: JobState | None, until: Instant
+    hand: Hand, declaration: Job, left: Settled, until: Instant, *, has_it_all: bool
 ) -> JobRecord | Outcome | None:
     """Finish a job and end it: return its outcome, or the job that waits or is blocked.
 
-    None if time was over: it was given back, and nothing is counted.
+    None if it was given back, since the process ends or time was over: nothing is counted. A finish
+    that had all the time of its process, as ``has_it_all`` says, and did not return has failed.
     Raises: StaleWriter, Unavailable kinds.
     """
     try:
-        staged = await _staged(hand, declaration, record, state, until)
+        staged = await _staged(hand, declaration, left, until, has_it_all=has_it_all)
         if staged is None:
             await hand.stopped()
             return None
@@ -74,17 +83,18 @@ async def finished(
     except Exception as error:  # noqa: BLE001  # it raised, or what it has staged cannot be written
         counts = not isinstance(error, OwnerHeld)  # its holder lets go some time
         wire = error.wire if isinstance(error, _FinishFailed) else wire_of(error)
-        return await hand.sent(
+        failed = await hand.sent(
             lambda token: FailFinish(
                 hand.ref,
                 hand.job,
                 token,
                 grip=hand.grip,
-                failures=record.finish_failures,
+                failures=left[0].finish_failures,
                 error=wire,
                 counts=counts,
             )
         )
+        return failed.outcome if isinstance(failed, JobEnd) else failed
     return end.outcome
 
 
@@ -97,7 +107,7 @@ class _FinishFailed(Exception):
 
 
 async def _staged(
-    hand: Hand, declaration: Job, record: JobRecord, state: JobState | None, until: Instant
+    hand: Hand, declaration: Job, left: Settled, until: Instant, *, has_it_all: bool
 ) -> tuple[StagedWrite, ...] | None:
     function = declaration.finished
     if function is None:
@@ -105,7 +115,7 @@ async def _staged(
 
     async def call() -> Sequence[StagedWrite]:
         try:
-            given = finish_of(declaration, hand.job.job, record, state)
+            given = finish_of(declaration, hand.job.job, *left)
             return tuple(await function(given) or ())
         except (KeyboardInterrupt, asyncio.CancelledError):
             raise
@@ -115,6 +125,8 @@ async def _staged(
     task = hand.crew.begun(hand.ref, hand.job, call())
     try:
         if not await hand.watched(task, until, lambda _: None):
+            if has_it_all and not hand.crew.closing.is_set():
+                raise _FinishFailed(OUT_OF_TIME)
             return None
         if task.cancelled():  # from inside: whoever cancels this process cancels the watching
             raise _FinishFailed(CANCELLED)

@@ -28,7 +28,7 @@ from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.errors import InvalidValue, TooLarge
 from perdure.kernel.ids import Holder, Instant, Token, short_hash
 from perdure.runtime.documents.jobs.declaration import Job
-from perdure.runtime.documents.jobs.finish import finished
+from perdure.runtime.documents.jobs.finish import Settled, finished
 from perdure.runtime.documents.jobs.hand import RESERVE_MS, Hand, Interrupted, JobCrew
 from perdure.runtime.documents.jobs.outcomes import CANCELLED, threw
 from perdure.runtime.documents.jobs.run import JobRun
@@ -68,10 +68,13 @@ async def run_job(
     if taken.interrupted:
         crew.report(Interrupted(ref, job, taken.record.restarts))
     hand = Hand(crew, ref, job, taken)
-    settled: tuple[JobRecord, JobState | None] | None = (taken.record, taken.state)
+    settled: Settled | None = (taken.record, taken.state)
     if taken.task == "run":
         settled = await _Running(hand, declaration, taken, until).run()
-    left = None if settled is None else await finished(hand, declaration, *settled, until)
+    left = None
+    if settled is not None:
+        has_it_all = taken.task == "finish"
+        left = await finished(hand, declaration, settled, until, has_it_all=has_it_all)
     if left is None:
         return JobDriven("stopped")
     if not isinstance(left, JobRecord):
@@ -113,7 +116,7 @@ class _Running:
         self._args = taken.record.args
         self._run = JobRun(hand.job.job, taken, self._kept, self._store, hand.crew.means)
 
-    async def run(self) -> tuple[JobRecord, JobState | None] | None:
+    async def run(self) -> Settled | None:
         """Return the job with its outcome and its last state, or None if it was stopped."""
         task = self._begun()
         over = asyncio.ensure_future(self._run.over.wait())
@@ -159,9 +162,7 @@ class _Running:
             lambda token: ChangeJobState(hand.ref, hand.job, token, grip=hand.grip, change=change)
         )
 
-    async def _closed(
-        self, task: asyncio.Task[Any], *, in_time: bool
-    ) -> tuple[JobRecord, JobState | None] | None:
+    async def _closed(self, task: asyncio.Task[Any], *, in_time: bool) -> Settled | None:
         """Write what the run came to, or that it was stopped."""
         if self._run.failure is not None:
             raise self._run.failure
