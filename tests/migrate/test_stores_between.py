@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import itertools
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
 
 import pytest
 from tests.support.documents import NOW, REF
@@ -24,21 +22,16 @@ from tests.support.moving_stores import (
 )
 from tests.support.running_jobs import NAME, Result, app_with
 from tests.support.steps import Died, SteppedStore, Steps, When, die
-from tests.support.stores import memory, sqlite
 
 from perdure.authority.memory import MemoryStore
-from perdure.authority.store import Store
-from perdure.kernel.commit import Commit
 from perdure.kernel.documents.errors import StoreMoved, StoreMoving
 from perdure.kernel.documents.importing import BeginImport
 from perdure.kernel.documents.jobs.describe import DescribeJob
 from perdure.kernel.documents.jobs.records import JobAddress
-from perdure.kernel.documents.moving import FindStoreHead
 from perdure.kernel.documents.places import Address
 from perdure.kernel.documents.reserve import ReserveIds
 from perdure.kernel.errors import Conflict, NotFound, OutcomeUnknown, PerdureError
 from perdure.kernel.ids import Instant, JobId, Lineage
-from perdure.kernel.view import Reads, View
 from perdure.runtime.documents.jobs.hand import JobCrew
 from perdure.runtime.documents.jobs.jobs import Jobs
 from perdure.runtime.documents.store import OpenStore
@@ -353,59 +346,3 @@ async def test_a_mover_that_slept_while_its_move_was_given_up_and_begun_anew_bri
     assert not await takes(End(THERE, destination))
     await mover(End(HERE, source), End(THERE, destination)).give_up()
     assert (await stores(End(HERE, source)).lookup("notes", NEW)).value == 1
-
-
-class Beside:
-    """A store beside whose readings and commits somebody else is at work, now and then."""
-
-    def __init__(self, records: Store, work: Callable[[], Awaitable[None]]) -> None:
-        self._records, self._work = records, work
-        self._numbers = itertools.count(1)
-
-    async def load(self, reads: Reads) -> View:
-        found = await self._records.load(reads)
-        await self._beside()
-        return found
-
-    async def commit(self, commit: Commit) -> None:
-        await self._beside()
-        await self._records.commit(commit)
-        await self._beside()
-
-    async def close(self) -> None:
-        await self._records.close()
-
-    async def _beside(self) -> None:
-        if next(self._numbers) % 5 == 0:  # who is first each time lets nobody still the store
-            await self._work()
-
-
-@pytest.mark.parametrize("kind", [memory, sqlite])
-async def test_what_a_warm_handle_was_told_is_committed_has_arrived_and_nothing_else_was(
-    kind, tmp_path
-):
-    async with AsyncExitStack() as stack:
-        opened = memory() if kind is memory else sqlite(tmp_path)
-        open_store = await stack.enter_async_context(opened)
-        writing = End(HERE, await open_store())
-        store = await writing.made()
-        told: list[tuple[int, int]] = []
-        refused: list[str] = []
-
-        async def work() -> None:
-            try:
-                done = await store.commit([ReserveIds(1)])
-            except PerdureError as error:
-                refused.append(error.code)
-            else:
-                told.append((done.seq, done.next_id))
-
-        await work()
-        here, there = End(HERE, Beside(await open_store(), work)), End(THERE)
-        await mover(here, there).move()
-
-        head = await there.authority.execute(FindStoreHead(ARRIVED))
-    assert told[-1] == (head.seq, head.next_id)
-    assert [seq for seq, _ in told] == list(range(1, head.seq + 1))
-    assert (refused[0], refused[-1]) == ("store_moving", "store_moved")
-    assert len(told) > 3
