@@ -239,13 +239,16 @@ async def test_who_finds_rows_of_a_newer_version_is_told_that_it_has_the_table(
 ) -> None:
     records = MemoryStore()
     await half_way(records)
-    fourth = replace(THIRD, version=4).checked()
+    fourth = replace(THIRD, columns={**THIRD.columns, "four": "int"}, version=4).checked()
+
+    def to_fourth(row: dict[str, Any], version: int) -> dict[str, Any]:
+        return {**paged(row, version), "four": 4}
 
     async def rival() -> None:
         faults = FaultPlan({chunks + 2: Fault.CRASH_BEFORE})
         async with opened(records.reopened(faults), prefix="b") as store:
             with suppress(Crashed):
-                await prepared(store, [fourth], TO_THIRD)
+                await prepared(store, [fourth], {"pages": to_fourth})
 
     async with opened(Between(records.reopened(), rival), prefix="a") as store:
         with pytest.raises(NewerTable, match="version 4"):
