@@ -9,13 +9,18 @@ from typing import Any, TypeVar
 import pytest
 from tests.support.documents import LINEAGE, REF, opened
 
+from perdure.kernel.documents.content import base
 from perdure.kernel.documents.errors import StoreImporting
 from perdure.kernel.documents.importing import BeginImport
 from perdure.kernel.documents.places import Address
 from perdure.kernel.documents.read import RowScan, ScanStart, find_document
-from perdure.kernel.documents.records import StoreHead
+from perdure.kernel.documents.records import StoreHead, document_key
 from perdure.kernel.documents.rows import InsertRow
 from perdure.kernel.documents.tables import Table
+from perdure.kernel.documents.writes import ChangeDocument, CreateDocument
+from perdure.kernel.errors import StoreRefused
+from perdure.kernel.ids import DocumentId
+from perdure.kernel.limits import LOAD_KEYS_MAX
 from perdure.kernel.view import Reads, View
 from perdure.runtime.documents.reading import read_at_once
 from perdure.runtime.documents.store import OpenStore
@@ -81,6 +86,37 @@ async def test_a_reading_of_many_loads_ends_though_a_rival_commits_between_few_o
 
         assert [row.value["id"] for row in rows] == [1]
         assert (head.seq, between.loads) == (3, loads)
+
+
+class Narrow(Between):
+    """Takes no snapshot of more than a few records, as DynamoDB none of more than 4 MB."""
+
+    async def view(self, reads: Reads) -> View:
+        if reads.snapshot and len(reads.peeks) > 3:
+            raise StoreRefused(expected="a request that DynamoDB accepts", found="4 MB and more")
+        return await super().view(reads)
+
+
+@pytest.mark.parametrize("count", [5, LOAD_KEYS_MAX + 5])
+async def test_a_reading_of_more_than_a_snapshot_may_hold_is_read_again_piece_by_piece(count):
+    async with opened() as store:
+        page = Address("notes", "pages", "page")
+        await store.commit([CreateDocument(page, "none", base(1, {"t": ""}))])
+        narrow = (Between if count > LOAD_KEYS_MAX else Narrow)(
+            store,
+            lambda loads: loads == 2,
+            lambda _: store.commit([ChangeDocument(DocumentId(2), base(1, {"t": "new"}))]),
+            snapshots=False,
+        )
+        keys = [document_key(REF.partition, DocumentId(2 + number)) for number in range(count)]
+
+        def look(view: View) -> list[object]:
+            view.require(peeks=keys)
+            return [each.revision for each in map(view.peek, keys) if each is not None]
+
+        head, found = await read_at_once(narrow, REF, look, asyncio.sleep)
+
+        assert (head.seq, found) == (2, [2])
 
 
 async def test_a_reading_into_which_an_import_comes_is_of_no_moment():
