@@ -124,6 +124,31 @@ async def test_who_is_not_alone_waits_in_line() -> None:
     assert (await first, second) == (2, 3)
 
 
+@dataclass(frozen=True, slots=True)
+class AddBeside(Add):
+    """Add while another counter is what it is, without a look at that."""
+
+    def reads(self) -> Reads:
+        return Reads(keys=(counter(self.name), counter("other")))
+
+
+async def test_a_commit_is_held_to_what_is_named_though_nobody_looked_at_it() -> None:
+    records = Here()
+    mine, rival = authority(records.reopened(), "mine"), authority(records.reopened(), "rival")
+    sent: list[Commit] = []
+    make = mine._commit_in_place
+    mine._commit_in_place = lambda commit: sent.append(commit) or make(commit)  # type: ignore[func-returns-value]
+    for request in (Add("other"), Add()):
+        await mine.execute(InPlace(request))
+    await rival.execute(Add("other"))
+
+    assert await mine.execute(InPlace(AddBeside())) == 2
+
+    (tried, made) = sent[-2:]
+    assert {each.key for each in tried.actions} == {counter("c"), counter("other")}
+    assert made.token != tried.token
+
+
 async def test_a_refusal_is_of_what_is_there_and_not_of_a_guess() -> None:
     records = Here()
     mine, rival = authority(records.reopened(), "mine"), authority(records.reopened(), "rival")

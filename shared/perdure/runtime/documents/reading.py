@@ -183,6 +183,11 @@ class _Judged(Generic[T]):
     def stream(self) -> Partition:
         return self._request.stream
 
+    @property
+    def by(self) -> object:
+        """Who asks: decided again or not, it is paid for."""
+        return getattr(self._request, "by", None)
+
     def reads(self) -> Reads:
         return Reads.union(self._request.reads(), self._known)
 
