@@ -19,7 +19,7 @@ from perdure.authority.engine import Authority
 from perdure.authority.memory import NO_FAULTS, Fault, FaultPlan, MemoryStore
 from perdure.authority.sqlite import SqliteStore
 from perdure.authority.store import RevisionConflict
-from perdure.authority.testing.records import Add, AddOnce, Look, Tell, Write, counter, noise
+from perdure.authority.testing.records import Add, AddOnce, Look, Tell, Write, counter, noise, put
 from perdure.authority.testing.registry import authority
 from perdure.kernel.commit import Commit
 from perdure.kernel.errors import Conflict, OutcomeUnknown, PerdureError
@@ -300,6 +300,18 @@ async def test_on_sqlite_another_process_that_writes_is_waited_for(tmp_path: Pat
         other.execute("ROLLBACK")
 
         assert (was_waiting, await waiting) == (True, 2)
+    await engine.close()
+
+
+async def test_on_sqlite_what_waits_for_its_transaction_is_not_overtaken(tmp_path: Path) -> None:
+    store, engine = await opened(tmp_path)
+    waiting = asyncio.create_task(store.commit(put("first", b"x", by="t1")))
+    await asyncio.sleep(0)
+
+    assert not store.commit_in_place(put("second", b"x", by="t2"))
+
+    await waiting
+    assert store.commit_in_place(put("second", b"x", by="t2"))
     await engine.close()
 
 
