@@ -259,6 +259,8 @@ class LosesTheLast:
         return self.database.in_transaction
 
     def execute(self, statement: str, *parameters: Any) -> Any:
+        if statement == "COMMIT" and self.left == ["not done"]:
+            raise sqlite3.OperationalError(self.left.pop())
         done = self.database.execute(statement, *parameters)
         if statement == "COMMIT" and self.left:
             raise sqlite3.OperationalError(self.left.pop())
@@ -275,11 +277,12 @@ async def opened(path: Path) -> tuple[SqliteStore, Authority]:
     return store, engine
 
 
+@pytest.mark.parametrize("error", ["disk I/O error", "not done"])
 async def test_on_sqlite_a_commit_that_fails_at_its_end_happens_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str
 ) -> None:
     store, engine = await opened(tmp_path)
-    run_here, left = store._writer.run_here, ["disk I/O error"]
+    run_here, left = store._writer.run_here, [error]
     monkeypatch.setattr(
         store._writer, "run_here", lambda work: run_here(lambda it: work(LosesTheLast(it, left)))
     )
