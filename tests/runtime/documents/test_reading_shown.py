@@ -22,7 +22,7 @@ from perdure.kernel.documents.read import (
     load_document,
     load_row,
 )
-from perdure.kernel.documents.records import document_key, row_key, store_head_key
+from perdure.kernel.documents.records import StoreHead, document_key, row_key, store_head_key
 from perdure.kernel.documents.rows import (
     DeleteRow,
     DeleteWhere,
@@ -122,6 +122,9 @@ COMMITS: dict[str, list[Any]] = {
     "deleted by condition": [DeleteWhere(LINES, {"by": "ann"})],
 }
 
+LATER = {"created": [CreateDocument(at("later"), "none", base(1, {"t": "new"}))]}
+"""What is committed where that was before."""
+
 UNTOLD = {("index", "updated by condition")}
 """What may not show yet, as ADR 40 says: new places in an index of rows that no log names."""
 
@@ -179,9 +182,13 @@ async def written(name: str) -> AsyncIterator[tuple[Settling, dict[Key[Any], Sto
         yield store, before
 
 
-async def told(store: Settling, look: Callable[[View], Any]) -> tuple[Seq, Any]:
-    """Return what another process reads that has seen nothing yet, and of which commit."""
+async def told(
+    store: Settling, look: Callable[[View], Any], known: StoreHead | None = None
+) -> tuple[Seq, Any]:
+    """Return what another process reads that has seen one commit whole, or none, and of which."""
     other = await OpenStore.open(means(store, prefix="v"), REF)
+    if known is not None:
+        other.means.whole.note(REF.partition, known.seq, known.digest)
     head, found = await other.look_with_head(look)
     return head.seq, found
 
@@ -198,6 +205,25 @@ async def test_a_reading_is_as_of_its_head_whatever_of_the_last_commit_does_not_
         for which in (None, *range(count)):
             store.hide_since(before, which)
             assert await told(store, LOOKS[kind]) == right, which
+
+
+@pytest.mark.parametrize("name", COMMITS)
+@pytest.mark.parametrize("kind", ["by address", "namespace", "rows", "table view"])
+async def test_a_commit_of_which_the_head_shows_last_is_not_told_as_the_one_before(kind, name):
+    async with written("created") as (store, _):
+        writer = await OpenStore.open(means(store, prefix="w"), REF)
+        head, _ = await writer.look_with_head(lambda _: None)
+        before = store.before()
+        await writer.commit(
+            [PutRow(LINES, {"id": 7, "by": "zoe"}), *LATER.get(name, COMMITS[name])]
+        )
+        right = await told(store, LOOKS[kind])
+
+        for which in (None, *range(store.hide_since(before, None))):
+            store.hide_since(before, which)
+            store.instead = {} if which is None else store.instead
+            store.instead[store_head_key(REF.partition)] = before[store_head_key(REF.partition)]
+            assert await told(store, LOOKS[kind], head) == right, which
 
 
 @pytest.mark.parametrize("kind", ["address view", "other address view", "namespace view"])
@@ -238,11 +264,11 @@ async def test_the_last_commit_is_looked_at_once_and_by_its_writer_never():
         store.loads = store.snapshots = 0
 
         await writer.look(look)
-        assert (store.loads, store.snapshots) == (3, 0)
+        assert (store.loads, store.snapshots) == (3, 1)
         await other.look(look)
-        assert (store.loads, store.snapshots) == (3 + 3 + 4, 4)
+        assert (store.loads, store.snapshots) == (3 + 7, 1 + 5)
         await other.look(look)
-        assert (store.loads, store.snapshots) == (10 + 3, 4)
+        assert (store.loads, store.snapshots) == (10 + 3, 6 + 1)
 
 
 async def test_a_commit_that_comes_while_the_last_is_looked_at_is_looked_at_instead():

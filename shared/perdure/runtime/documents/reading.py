@@ -56,9 +56,10 @@ async def read_at_once(
 
     ``look`` is asked again after each load of what it lacked. Where loads are not of one moment,
     a few records are read as a snapshot; else the last commit is looked at until it shows, unless
-    ``whole`` knows that, and the head is read again at the end: if it has changed, all is read
-    again. So it is if ``look`` says no: what it saw may have been of two commits. A no that was of
-    one moment, or is said twice of one head, is raised.
+    ``whole`` knows that, and the head is read as a snapshot at the end: if it has changed, all is
+    read again. So is it for a no of ``look``, and once more for damage: that may be what a commit
+    took away and shows still. Where loads are of one moment, so must be what it says no to, or it
+    must say it twice of one head.
     Raises: NotFound, StoreImporting, Contended, and what ``look`` raises.
     """
     reading = _Reading(views, ref, whole or WholeCommits())
@@ -74,11 +75,9 @@ async def read_at_once(
         except Invalid:
             raise  # whatever the store holds
         except Refused as error:
-            if reading.view.is_snapshot or refused_at == reading.head.seq:
+            if await reading.proves(error, is_second=refused_at == reading.head.seq):
                 raise
             refused_at = reading.head.seq
-            if isinstance(error, Corrupt):
-                await reading.show()
         else:
             if await reading.is_of_one_commit():
                 return reading.head, found
@@ -203,13 +202,22 @@ class _Reading:
             return True
         if self._showing is Showing.NAMES_NO_ROWS:
             return await stands(self._views, self.head, self.view)
-        return (await whole_head(self._views, self._ref)).seq == self.head.seq
+        # Of a commit that has just begun to show, its head may be the last: a snapshot waits for it.
+        only_head = replace(_only_head(self._ref.partition), snapshot=not self._always_snapshots)
+        return _head(await self._views.view(only_head), self._ref).seq == self.head.seq
 
-    async def show(self) -> None:
-        """Let what was looked at show whole, where it may not: also that something is gone."""
-        if not self._always_snapshots:
-            with suppress(StoreRefused):
-                await stands(self._views, self.head, self.view)
+    async def proves(self, error: Refused, *, is_second: bool) -> bool:
+        """Say whether a no is of one commit. The first of damage is let show whole: also what is gone.
+
+        ``is_second`` is one that is said of the same head as the one before.
+        """
+        if self.view.is_snapshot or self._always_snapshots:
+            return self.view.is_snapshot or is_second
+        if is_second or not isinstance(error, Corrupt):
+            return await self.is_of_one_commit()
+        with suppress(StoreRefused):
+            await stands(self._views, self.head, self.view)
+        return False
 
     async def _load_piece(self, reads: Reads) -> None:
         """Load something behind the head: what its commit has written must show by then."""
