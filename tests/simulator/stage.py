@@ -12,11 +12,13 @@ from random import Random
 from typing import Any, Literal
 
 import pyarrow as pa
+from tests.simulator.chunks import Chunks
 from tests.simulator.disk import Disk
 from tests.simulator.faults import Faults, Weather
 from tests.simulator.harbour import Mood, harbour
 from tests.simulator.landed import Landed
 from tests.simulator.loop import NOBODY, Life, SimulatedLoop
+from tests.simulator.notes import Notes
 from tests.simulator.objects import Bucket, SimulatedObjects
 from tests.simulator.promises import CheckedTicker
 from tests.simulator.records import Json, Violation, expect
@@ -30,6 +32,7 @@ from tests.simulator.wire import TABLE, Region, SimulatedClient
 from perdure.authority.dynamodb import DynamoStore
 from perdure.authority.engine import Authority
 from perdure.authority.store import Store
+from perdure.kernel.commit import Commit
 from perdure.kernel.errors import PerdureError
 from perdure.kernel.ids import Holder, Instant, RunId, StorageId, Token
 from perdure.kernel.places import WorldRef
@@ -241,18 +244,26 @@ class Stage:
         self.disk = Disk(self.chance, self.loop.time)
         self.disk.shows_within_seconds = self.weather.shows_within_seconds
         self.disk.shows_early = self.weather.shows_early
-        self.truth = Truth(self.read_segment)
+        self.chunks = Chunks(self.disk.records)
+        self.notes = Notes(self.chunks)
+        self.truth = Truth(self.read_segment, self.chunks.decoded)
         self.truth.clock = self._clock
         self.told = Told(self.truth)
         self.landed = Landed(self.truth)
         self.warehouse = Warehouse(self._modelled(self.landed.appended))
         self.region = Region(self.disk)
-        self.disk.watch = self._modelled(self.truth.commit)
+        self.disk.watch = self._modelled(self.learn)
         self.loop.before_step = self._upset
         self.mood = Mood(self._killed, self.chance)
         self._runs = itertools.count(1)
         self._next_upset = -1
         self.faults.calm()
+
+    def learn(self, commit: Commit) -> None:
+        """Tell the model of a commit. Raises Violation."""
+        self.chunks.commit(commit)
+        self.notes.commit(commit)
+        self.truth.commit(commit)
 
     def _modelled(self, learn: Callable[..., None]) -> Callable[..., None]:
         """Let what the model cannot follow be a violation, not an error of the store."""
