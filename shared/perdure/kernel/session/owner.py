@@ -277,7 +277,8 @@ Rest = Literal["due", "held", "rests"]
 class RestSession(SessionRequest):
     """Take away the hint by which a session was found, if it has nothing to do, or tell that it has.
 
-    A hint leaves only together with a write of the head that names it.
+    A hint leaves only together with a write of the head: one that no head names may have left
+    already, with a commit that shows in part. A hint of a session that is not there stays.
     """
 
     hint: str
@@ -292,9 +293,9 @@ class RestSession(SessionRequest):
         head = view.get(session_head_key(self.ref.partition))
         gone: tuple[Write, ...] = () if hint is None else (Removed(hint.key),)
         if head is None:
-            return Decision("rests", gone)
+            return Decision("rests")
         if head.has_work and head.hint == self.hint:
             return Decision("held" if head.fence.is_held(now) else "due")
         if head.hint != self.hint:
-            return Decision("rests", gone)
+            return Decision("rests", (*gone, head) if gone else ())
         return Decision("rests", (*gone, replace(head, hint=None)))
