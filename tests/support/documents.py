@@ -21,8 +21,12 @@ NOW = Instant(1_700_000_000_000)
 
 
 def means(records: Store | None = None, *, prefix: str = "t") -> StoreMeans:
-    """Return what works on ``records``, or on a new memory."""
-    numbers = itertools.count(1)
+    """Return what works on ``records``, or on a new memory.
+
+    Attempts, which a log tells, have numbers of their own: how many tokens an authority draws for
+    its commits depends on the store, and on how fast that is.
+    """
+    numbers, attempts = itertools.count(1), itertools.count(1)
     authority = Authority(
         MemoryStore() if records is None else records,
         now=lambda: NOW,
@@ -31,7 +35,7 @@ def means(records: Store | None = None, *, prefix: str = "t") -> StoreMeans:
     return StoreMeans(
         authority=authority,
         now=lambda: NOW,
-        new_token=lambda: Token(f"{prefix}-{next(numbers)}"),
+        new_token=lambda: Token(f"{prefix}-attempt-{next(attempts)}"),
         pause=asyncio.sleep,
     )
 
