@@ -11,6 +11,7 @@ from tests.simulator.closing import closer
 from tests.simulator.faults import Weather
 from tests.simulator.harbour import Mood
 from tests.simulator.keepers import lander, projector, trimmer
+from tests.simulator.librarians import librarian
 from tests.simulator.records import Violation, expect
 from tests.simulator.scribes import scribe
 from tests.simulator.stage import Process, Role, Stage, lost
@@ -39,6 +40,7 @@ ROLES: Mapping[str, Role] = {
     "destroyer": destroyer,
     "reader": reader,
     "scribe": scribe,
+    "librarian": librarian,
 }
 CAST: Mapping[str, int] = {
     "admitter": 2, "ticker": 2, "dispatcher": 1, "lander": 1, "projector": 1, "trimmer": 1,
@@ -131,6 +133,15 @@ MIXES = {
             shows_within_seconds=0.3, shows_early=0.04,
         ),
         cast={**CAST, "scribe": 4}, is_cramped=True,
+    ),
+    "library": Mix(
+        Weather(
+            commits={"lost before": 0.03, "lost after": 0.06, "late": 0.04, "twice": 0.03, **_BUSY},
+            loads={"no answer to a load": 0.003},
+            burst=0.3, crash=0.0005, freeze=0.0005, torn=0.8,
+            shows_within_seconds=0.3, shows_early=0.04,
+        ),
+        cast={"librarian": 4}, is_cramped=True, kills=0.0,
     ),
 }  # fmt: skip
 """Mixes by name."""

@@ -17,6 +17,7 @@ from tests.simulator.disk import Disk
 from tests.simulator.faults import Faults, Weather
 from tests.simulator.harbour import Mood, harbour
 from tests.simulator.landed import Landed
+from tests.simulator.library import Library
 from tests.simulator.loop import NOBODY, Life, SimulatedLoop
 from tests.simulator.notes import Notes
 from tests.simulator.objects import Bucket, SimulatedObjects
@@ -33,8 +34,9 @@ from perdure.authority.dynamodb import DynamoStore
 from perdure.authority.engine import Authority
 from perdure.authority.store import Store
 from perdure.kernel.commit import Commit
+from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.errors import PerdureError
-from perdure.kernel.ids import Holder, Instant, RunId, StorageId, Token
+from perdure.kernel.ids import DocumentStoreId, Holder, Instant, RunId, StorageId, Token
 from perdure.kernel.places import WorldRef
 from perdure.lake.iceberg import Lake
 from perdure.runtime.archive import ArchivedStore
@@ -47,6 +49,7 @@ FREEZES_SECONDS = (1.0, 5.0, 60.0, 600.0)
 START_MS = 1_800_000_000_000
 LEASE_MS_LEAST = 100
 STORAGE = StorageId("storage")
+LIBRARY = DocumentStoreRef(STORAGE, DocumentStoreId("library"))
 
 StoreKind = Literal["plain", "dynamodb"]
 
@@ -246,6 +249,7 @@ class Stage:
         self.disk.shows_early = self.weather.shows_early
         self.chunks = Chunks(self.disk.records)
         self.notes = Notes(self.chunks)
+        self.library = Library(self.chunks.decoded, LIBRARY.partition)
         self.truth = Truth(self.read_segment, self.chunks.decoded)
         self.truth.clock = self._clock
         self.told = Told(self.truth)
@@ -263,6 +267,7 @@ class Stage:
         """Tell the model of a commit. Raises Violation."""
         self.chunks.commit(commit)
         self.notes.commit(commit)
+        self.library.commit(commit)
         self.truth.commit(commit)
 
     def _modelled(self, learn: Callable[..., None]) -> Callable[..., None]:
