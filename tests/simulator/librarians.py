@@ -63,8 +63,7 @@ async def _writes(me: Process, store: OpenStore) -> bool:
         library.refused(mark, error.code)
         return True
     me.met("commit: done")
-    if mark in library.happened:
-        library.told(mark, reply.seq)
+    library.told(mark, reply.seq)
     return True
 
 
@@ -91,15 +90,14 @@ def _content(me: Process, mark: str) -> Content:
 async def _reads(me: Process, store: OpenStore) -> None:
     """Read all that lives, or what a document was at a commit."""
     library = me.stage.library
-    shown = me.stage.disk.visible(library.head)
-    first = 0 if shown is None else me.stage.chunks.decoded(shown.body)["seq"]
+    first = library.known
     ids = sorted(set().union(*library.states[-5:]))
     if not ids:
         return
     id = me.stage.pick(ids)
     at = None
     if id in library.rewindable and me.stage.chance.random() < 0.5:
-        at = Seq(int(me.stage.chance.random() * (min(first, store.seq) + 1)))
+        at = Seq(int(me.stage.chance.random() * (first + 1)))
     try:
         loaded = await store.load(DocumentId(id), at)
     except PerdureError as error:

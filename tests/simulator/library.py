@@ -32,6 +32,9 @@ class Library:
     happened: dict[str, int] = field(default_factory=dict)
     """At which commit a writing happened, by its mark."""
 
+    known: int = 0
+    """The last commit that somebody was told of: of what is behind it, a part may not show yet."""
+
     denied: set[str] = field(default_factory=set)
     """Writings that somebody was told have not happened, and never will."""
 
@@ -80,6 +83,7 @@ class Library:
         """A writing was said to be a commit."""
         true = self.happened.get(mark)
         expect(true == seq, "D0", "{} is told commit {}, true is {}", mark, seq, true)
+        self.known = max(self.known, seq)
 
     def refused(self, mark: str, code: str) -> None:
         """A writing was said not to have happened."""

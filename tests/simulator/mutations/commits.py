@@ -204,4 +204,17 @@ MUTATIONS = (
         ),
         Simulated("bulk"),
     ),
+    Mutation(
+        "contents_in_part_are_damage",
+        "a conflict trusted",
+        "A document whose record shows before its content, or behind it, is told to be damaged at once.",
+        (
+            Edit(
+                "kernel/documents/content.py",
+                "        raise SeenInPart((document_key(store, document.id), *contents), lost)\n",
+                "        raise lost\n",
+            ),
+        ),
+        Suite("tests/runtime/documents/test_documents_in_part.py"),
+    ),
 )

@@ -12,6 +12,7 @@ from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import StoreHead, store_head_key
 from perdure.kernel.errors import Contended, Invalid, Refused, TooLarge
 from perdure.kernel.ids import Instant, Partition, Seq
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.view import Decision, Missing, Reads, Request, View
 from perdure.runtime.ports import Executes
 from perdure.runtime.session.ports import Pause
@@ -66,6 +67,8 @@ async def read_at_once(
         begun = view.reads()
         try:
             found = await _looked(views, view, look)
+        except _Torn:
+            pass  # it shows by now
         except Invalid:
             raise  # whatever the store holds
         except Refused:
@@ -196,11 +199,25 @@ def _head(view: View, ref: DocumentStoreRef) -> StoreHead:
     return head
 
 
+class _Torn(Exception):
+    """What was looked at is not what there was at one moment: a commit had shown in part."""
+
+
 async def _looked(views: Views, view: View, look: Callable[[View], T]) -> T:
-    """Return what ``look`` makes of ``view``, with what it lacks loaded into that."""
+    """Return what ``look`` makes of ``view``, with what it lacks loaded into that.
+
+    Raises: what ``look`` raises; _Torn.
+    """
     for _ in range(LOADS_MAX):
         try:
             return look(view)
+        except SeenInPart as part:
+            if not view.is_snapshot:
+                at_once = await views.view(part.reads)
+                peeks = part.reads.peeks
+                if any(view.version(key) != at_once.version(key) for key in peeks):
+                    raise _Torn from part
+            raise part.error from part
         except Missing as missing:
             view.merge(await views.view(missing.reads))
     raise TooLarge(expected=f"a reading within {LOADS_MAX} loads", found="one that asks for more")
