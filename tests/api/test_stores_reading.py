@@ -91,6 +91,7 @@ def test_value_with_the_half_of_a_pair_comes_back(notes):
         ("/tables/notes:tags/rows", "index=never", 400, "invalid_value"),
         ("/tables/notes:tags/rows", "index=by_who", 400, "invalid_value"),
         ("/tables/notes:tags/rows", "index=by_who&values=[7]", 400, "wrong_type"),
+        ("/tables/notes:tags/rows", 'index=by_who&values=[""]', 400, "invalid_value"),
         ("/tables/notes:tags/rows", "values=[1", 400, "invalid_json"),
         ("/tables/notes:tags/rows", "values={}", 400, "wrong_type"),
         ("/tables/notes:tags/rows", 'values=["a",1,2]', 400, "invalid_value"),

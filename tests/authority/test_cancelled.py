@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.authority.test_in_place import Here, InPlace
 
-from perdure.authority.memory import MemoryStore
+from perdure.authority.memory import Fault, FaultPlan, MemoryStore
 from perdure.authority.sqlite import SqliteStore
 from perdure.authority.store import Store
 from perdure.authority.testing.records import Add, put
@@ -73,3 +74,17 @@ async def test_a_writer_of_sqlite_that_is_cancelled_before_it_begins_keeps_nobod
             await sent
         await store.commit(put("b", b"1", by="t2"))
         await store.close()
+
+
+async def test_what_was_sent_in_the_very_call_and_not_answered_keeps_nobody_when_cancelled() -> (
+    None
+):
+    engine = authority(Here().reopened(FaultPlan({2: Fault.LOST_AFTER})))
+    await engine.execute(InPlace(Add()))
+    asked = asyncio.create_task(engine.execute(InPlace(Add())))
+    await cancelled_before_they_begin(asked, begun=lambda: bool(others(asked)))
+
+    await asyncio.wait({asked}, timeout=5)
+
+    assert asked.cancelled()
+    assert await engine.execute(InPlace(Add())) == 3

@@ -8,14 +8,20 @@ import pytest
 from botocore.exceptions import ClientError
 
 from perdure.authority.dynamodb import DynamoStore
-from perdure.authority.testing.records import note
-from perdure.kernel.commit import Check, Commit, Put
+from perdure.authority.testing.records import note, version
+from perdure.kernel.commit import Check, Commit, Put, Remove
 from perdure.kernel.errors import OutcomeUnknown
 from perdure.kernel.ids import Token
 
 TOKEN = Token("mine")
 COMMIT = Commit(
-    TOKEN, (Put(note("a"), None, b"a"), Put(note("b"), None, b"b"), Check(note("c"), None))
+    TOKEN,
+    (
+        Put(note("a"), None, b"a"),
+        Put(note("b"), None, b"b"),
+        Check(note("c"), None),
+        Remove(note("d"), version("before")),
+    ),
 )
 
 
@@ -63,7 +69,7 @@ class Client:
                 "TransactionCanceledException",
                 CancellationReasons=[{"Code": "TransactionConflict"}],
             )
-        return {"Responses": [{"Item": item("a")}, {"Item": item("b")}]}
+        return {"Responses": [{"Item": item("a")}, {"Item": item("b")}, {}]}
 
 
 async def no_pause(_: float) -> None:
@@ -78,7 +84,7 @@ async def test_a_commit_that_had_happened_is_told_once_all_that_it_writes_shows(
     await store.commit(COMMIT)
     await store.close()
 
-    assert client.looked == ["note/a", "note/b"]
+    assert client.looked == ["note/a", "note/b", "note/d"]
 
 
 @pytest.mark.parametrize("answer", [MISMATCH, FOUND_ITS_OWN], ids=["token", "condition"])

@@ -19,12 +19,12 @@ from perdure.authority.engine import Authority
 from perdure.authority.memory import NO_FAULTS, Fault, FaultPlan, MemoryStore
 from perdure.authority.sqlite import SqliteStore
 from perdure.authority.store import RevisionConflict
-from perdure.authority.testing.records import Add, Look, Tell, Write, counter, noise
+from perdure.authority.testing.records import Add, AddOnce, Look, Tell, Write, counter, noise, put
 from perdure.authority.testing.registry import authority
 from perdure.kernel.commit import Commit
 from perdure.kernel.errors import Conflict, OutcomeUnknown, PerdureError
 from perdure.kernel.ids import Instant, Partition
-from perdure.kernel.view import Decision, Reads, Request, View
+from perdure.kernel.view import Decision, Reads, Removed, Request, View
 
 pytestmark = pytest.mark.stores
 
@@ -116,12 +116,37 @@ async def test_who_is_not_alone_waits_in_line() -> None:
     store = Here()
     engine = authority(store)
     await engine.execute(InPlace(Add()))
-    first = asyncio.create_task(engine.execute(Add("other")))
+    first = asyncio.create_task(engine.execute(Add()))
     await asyncio.sleep(0)
 
     second = await engine.execute(InPlace(Add()))
 
-    assert (await first, second) == (1, 2)
+    assert (await first, second) == (2, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class AddBeside(Add):
+    """Add while another counter is what it is, without a look at that."""
+
+    def reads(self) -> Reads:
+        return Reads(keys=(counter(self.name), counter("other")))
+
+
+async def test_a_commit_is_held_to_what_is_named_though_nobody_looked_at_it() -> None:
+    records = Here()
+    mine, rival = authority(records.reopened(), "mine"), authority(records.reopened(), "rival")
+    sent: list[Commit] = []
+    make = mine._commit_in_place
+    mine._commit_in_place = lambda commit: sent.append(commit) or make(commit)  # type: ignore[func-returns-value]
+    for request in (Add("other"), Add()):
+        await mine.execute(InPlace(request))
+    await rival.execute(Add("other"))
+
+    assert await mine.execute(InPlace(AddBeside())) == 2
+
+    (tried, made) = sent[-2:]
+    assert {each.key for each in tried.actions} == {counter("c"), counter("other")}
+    assert made.token != tried.token
 
 
 async def test_a_refusal_is_of_what_is_there_and_not_of_a_guess() -> None:
@@ -155,6 +180,7 @@ async def test_a_body_that_lies_in_chunks_is_put_before_it_is_pointed_at() -> No
         ({2: Fault.LOST_BEFORE, 3: Fault.LOST_AFTER}, 2),
         ({2: Fault.CONFLICT}, 2),
         ({2: Fault.THROTTLE}, 2),
+        ({2: Fault.LOST_AFTER, 3: Fault.THROTTLE, 4: Fault.THROTTLE}, 2),
     ],
 )
 async def test_a_commit_without_an_answer_is_sent_again_and_happens_once(
@@ -188,6 +214,39 @@ async def test_an_answer_that_never_comes_is_unknown_and_whoever_waits_behind_it
         await lost
 
 
+@dataclass(frozen=True, slots=True)
+class TakeLast(Add):
+    """Add, but write nothing that a store takes of a counter that is at one."""
+
+    def decide(self, view: View, now: Instant) -> Decision[int]:
+        decision = Add.decide(self, view, now)
+        if decision.reply == 2:
+            return Decision(0, (Removed(counter(self.name)),))
+        return decision
+
+
+async def test_what_no_commit_can_be_made_of_is_decided_again_on_what_is_there() -> None:
+    records = Here()
+    mine, rival = authority(records.reopened(), "mine"), authority(records.reopened(), "rival")
+    await mine.execute(InPlace(Add()))
+    await rival.execute(Add())
+
+    assert await mine.execute(InPlace(TakeLast())) == 3
+
+
+async def test_the_loop_has_its_turn_between_commits_of_many_who_wait() -> None:
+    engine = authority(Here())
+    await engine.execute(AddOnce())
+    asked = [asyncio.create_task(engine.execute(AddOnce())) for _ in range(20)]
+    seen = []
+
+    while not all(each.done() for each in asked):
+        await asyncio.sleep(0)
+        seen.append(sum(each.done() for each in asked))
+
+    assert max(after - before for before, after in zip([0, *seen], seen, strict=False)) == 1
+
+
 class LosesTheLast:
     """A database that commits and then, once, says that it failed."""
 
@@ -200,6 +259,8 @@ class LosesTheLast:
         return self.database.in_transaction
 
     def execute(self, statement: str, *parameters: Any) -> Any:
+        if statement == "COMMIT" and self.left == ["not done"]:
+            raise sqlite3.OperationalError(self.left.pop())
         done = self.database.execute(statement, *parameters)
         if statement == "COMMIT" and self.left:
             raise sqlite3.OperationalError(self.left.pop())
@@ -216,11 +277,12 @@ async def opened(path: Path) -> tuple[SqliteStore, Authority]:
     return store, engine
 
 
+@pytest.mark.parametrize("error", ["disk I/O error", "not done"])
 async def test_on_sqlite_a_commit_that_fails_at_its_end_happens_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str
 ) -> None:
     store, engine = await opened(tmp_path)
-    run_here, left = store._writer.run_here, ["disk I/O error"]
+    run_here, left = store._writer.run_here, [error]
     monkeypatch.setattr(
         store._writer, "run_here", lambda work: run_here(lambda it: work(LosesTheLast(it, left)))
     )
@@ -241,6 +303,18 @@ async def test_on_sqlite_another_process_that_writes_is_waited_for(tmp_path: Pat
         other.execute("ROLLBACK")
 
         assert (was_waiting, await waiting) == (True, 2)
+    await engine.close()
+
+
+async def test_on_sqlite_what_waits_for_its_transaction_is_not_overtaken(tmp_path: Path) -> None:
+    store, engine = await opened(tmp_path)
+    waiting = asyncio.create_task(store.commit(put("first", b"x", by="t1")))
+    await asyncio.sleep(0)
+
+    assert not store.commit_in_place(put("second", b"x", by="t2"))
+
+    await waiting
+    assert store.commit_in_place(put("second", b"x", by="t2"))
     await engine.close()
 
 

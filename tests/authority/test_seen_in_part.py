@@ -10,12 +10,13 @@ import pytest
 from tests.support.half_shown import HalfShown
 
 from perdure.authority.memory import MemoryStore
-from perdure.authority.testing.records import HERE, NOTES, Add, Write, note
+from perdure.authority.testing.records import HERE, NOTES, Add, Note, Write, note
 from perdure.authority.testing.registry import authority
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Instant, Partition
+from perdure.kernel.limits import LOAD_KEYS_MAX
 from perdure.kernel.seen import SeenInPart
-from perdure.kernel.view import Decision, Reads, View
+from perdure.kernel.view import Decision, Key, Reads, View
 from perdure.kernel.view import Write as Written
 
 
@@ -49,6 +50,16 @@ class Whole:
         return Decision(texts, writes)
 
 
+@dataclass(frozen=True)
+class Naming(Whole):
+    """Tell what notes say, as long as others are what they are."""
+
+    named: tuple[Key[Note], ...] = ()
+
+    def reads(self) -> Reads:
+        return Reads(keys=self.named)
+
+
 async def filled(*names: str) -> HalfShown:
     store = HalfShown()
     await authority(store, "founder").execute(Write(tuple((name, name) for name in names)))
@@ -71,11 +82,30 @@ async def test_what_is_lost_is_told_after_one_look_more_and_at_once_by_a_store_t
     torn.lose(note("b"))
     torn.hide(note("a"))
 
-    for store, loads in ((torn, 4), (whole, 2)):
+    for store, loads in ((torn, 4), (whole, 1)):
         before = store.loads
         with pytest.raises(Corrupt, match="note b"):
             await authority(store).execute(Whole(("b",) if store is whole else ("a", "b")))
         assert store.loads - before <= loads
+
+
+async def test_what_is_lost_is_told_though_what_it_was_decided_on_took_two_loads():
+    store = await filled("a", "b")
+    store.lose(note("b"))
+    store.hide(note("a"))
+
+    with pytest.raises(Corrupt, match="note b"):
+        await authority(store).execute(Whole(("a", "b"), ranged=True))
+
+
+async def test_what_is_lost_is_told_also_by_who_names_as_much_as_a_snapshot_holds():
+    store = await filled("a")
+    store.lose(note("a"))
+    store.instead[note("x")] = None
+    named = tuple(note(f"{number}") for number in range(LOAD_KEYS_MAX))
+
+    with pytest.raises(Corrupt, match="note a"):
+        await authority(store).execute(Naming(("a",), named=named))
 
 
 async def test_a_group_is_answered_whatever_one_of_it_does_not_see():

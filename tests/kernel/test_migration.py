@@ -133,6 +133,15 @@ def test_stage_that_was_passed_stays_passed(world):
     unchanged(world, Advance(THERE, "unknown", "objects"), Conflict)
 
 
+def test_whoever_slept_while_a_migration_was_given_up_does_not_take_the_next_of_its_id_on(world):
+    reserve(world, "destination", storage=THERE)
+    world.paper.ask(Advance(THERE, "m", "tables"))
+    world.paper.ask(Release(THERE, "m", ENDS))
+    reserve(world, "destination", storage=THERE)
+
+    unchanged(world, Advance(THERE, "m", "verified", behind="tables"), Conflict)
+
+
 def test_activation_opens_the_destination_and_marks_the_source_moved(world):
     reserve(world)
     reserve(world, "destination", storage=THERE)

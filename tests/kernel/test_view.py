@@ -136,6 +136,14 @@ def test_two_loads_are_not_of_one_moment() -> None:
     assert (first, view.is_snapshot) == (True, False)
 
 
+def test_what_is_loaded_beside_guesses_is_not_of_one_moment_with_them() -> None:
+    view = View({}, guesses={ONE.key: (HELD, ONE)})
+
+    view.merge(View({note("a"): None}, is_snapshot=True))
+
+    assert not view.is_snapshot
+
+
 def test_what_is_supplied_from_elsewhere_is_not_of_that_moment() -> None:
     view = View({ONE.key: HELD}, is_snapshot=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import Awaitable, Callable
 
 import pytest
 from tests.support.documents import NOW, REF
@@ -13,6 +14,7 @@ from tests.support.moving_stores import (
     HERE,
     THERE,
     End,
+    NamedObjects,
     lived,
     mover,
     raw,
@@ -26,6 +28,7 @@ from perdure.kernel.documents.errors import StoreMoved, StoreMoving
 from perdure.kernel.documents.importing import BeginImport
 from perdure.kernel.documents.jobs.describe import DescribeJob
 from perdure.kernel.documents.jobs.records import JobAddress
+from perdure.kernel.documents.places import Address
 from perdure.kernel.documents.reserve import ReserveIds
 from perdure.kernel.errors import Conflict, NotFound, OutcomeUnknown, PerdureError
 from perdure.kernel.ids import Instant, JobId, Lineage
@@ -46,6 +49,7 @@ CREATE = {
     "value": 1,
 }
 KNOWN = {**CREATE, "key": "known"}
+NEW = Address("notes", "desk", "note", "new")
 LATER = Instant(NOW + 60_000)
 
 
@@ -302,3 +306,43 @@ async def test_a_copy_that_has_gone_on_before_the_receipt_is_written_is_no_harm(
         == done.seq
         == receipt["stores"]["notes"]["seq"] + 1
     )
+
+
+class Slept(NamedObjects):
+    """Objects of a destination; whoever lists them for the second time sleeps meanwhile."""
+
+    def __init__(self, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        super().__init__()
+        self._meanwhile, self._listed = meanwhile, 0
+
+    async def names(self, prefix: str) -> list[str]:
+        self._listed += 1
+        if self._listed == 2:
+            await self._meanwhile()
+        return await super().names(prefix)
+
+
+async def test_a_mover_that_slept_while_its_move_was_given_up_and_begun_anew_brings_nothing_to_life(
+    past,
+):
+    source, destination = copied(past), MemoryStore()
+    with pytest.raises(Died):
+        await mover(
+            End(HERE, source), End(THERE, destination), progress=stopping("verified", 1, die)
+        ).move()
+
+    async def anew() -> None:
+        await mover(End(HERE, source), End(THERE, destination)).give_up()
+        await stores(End(HERE, source)).commit("notes", [CREATE])
+        with pytest.raises(Died):
+            await mover(
+                End(HERE, source), End(THERE, destination), progress=stopping("stilled", 1, die)
+            ).move()
+
+    slept = End(THERE, destination, objects=Slept(anew))
+    with pytest.raises(Conflict, match="begun again"):
+        await mover(End(HERE, source), slept).move()
+
+    assert not await takes(End(THERE, destination))
+    await mover(End(HERE, source), End(THERE, destination)).give_up()
+    assert (await stores(End(HERE, source)).lookup("notes", NEW)).value == 1

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
-from tests.support.documents import LINEAGE, REF
+from tests.support.documents import LINEAGE, NOW, REF
 from tests.support.moving_stores import ARRIVED, HERE, THERE, End, lived, mover
 from tests.support.running_jobs import NAME, Result, app_with
 
@@ -19,7 +19,7 @@ from perdure.kernel.documents.log import LogPlace
 from perdure.kernel.documents.moving import FindStoreHead
 from perdure.kernel.documents.replica import ApplyLogged
 from perdure.kernel.errors import NotEmpty, NotQuiescent, WorldMoving
-from perdure.kernel.ids import Holder
+from perdure.kernel.ids import Holder, Instant
 from perdure.kernel.view import Reads, View
 from perdure.runtime.documents.jobs.hand import JobCrew
 from perdure.runtime.documents.jobs.jobs import Jobs
@@ -81,6 +81,16 @@ async def test_a_store_that_is_not_at_rest_is_named_and_nothing_has_changed(unre
         await mover(here, there).move()
 
     assert (records._records, empty._records) == (before, {})
+
+
+async def test_a_claim_of_a_wrong_clock_keeps_no_storage_where_it_is():
+    records = MemoryStore()
+    await End(HERE, records).made()
+    await worked_on(End(HERE, records, now=lambda: Instant(NOW + 365 * 86_400_000)))
+
+    await mover(End(HERE, records), End(THERE)).move()
+
+    assert (await End(HERE, records).authority.execute(FindStoreHead(REF))).status == "moved"
 
 
 class Overtaken:

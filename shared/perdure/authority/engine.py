@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -15,6 +14,7 @@ from perdure.authority.bodies import Packed, Placed
 from perdure.authority.costs import Costs
 from perdure.authority.group import Asked, Decided, Overtaken, asked, decided, unproven_of
 from perdure.authority.in_place import decided_on_guesses, in_place_of, wants_in_place
+from perdure.authority.line import Line
 from perdure.authority.recent import Recent, RecentStreams
 from perdure.authority.store import RevisionConflict, Store
 from perdure.kernel.commit import Commit, derived
@@ -31,9 +31,6 @@ from perdure.kernel.quota import metered
 from perdure.kernel.view import Decision, Reads, Request, View
 
 T = TypeVar("T")
-
-GROUP_REQUESTS_MAX: Final = 256
-"""Requests decided on one view: more would make the first wait for the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,33 +58,6 @@ Sent = tuple[Decided, Commit, Packed]
 """What was decided and sent, and what it was sent as."""
 
 
-@dataclass(slots=True, eq=False)
-class _Line:
-    """Requests to one stream that wait in this process."""
-
-    recent: Recent
-    waiting: deque[Asked] = field(default_factory=deque)
-    task: asyncio.Task[None] | None = None
-
-    def next_group(self) -> list[Asked]:
-        """Take what can be decided together: one request alone, or all up to the next such."""
-        group: list[Asked] = []
-        while self.waiting and len(group) < GROUP_REQUESTS_MAX:
-            following = self.waiting[0]
-            if following.alone and group:
-                break
-            self.waiting.popleft()
-            if following.answer.done():  # its caller has gone
-                continue
-            group.append(following)
-            if following.alone:
-                break
-        return group
-
-    def put_back(self, members: list[Asked] | tuple[Asked, ...]) -> None:
-        self.waiting.extendleft(reversed(members))
-
-
 class Authority:
     """Executes requests against one store, for the callers of one event loop."""
 
@@ -108,7 +78,7 @@ class Authority:
         self._chance = chance
         self._pause = pause
         self._patience = patience
-        self._lines: dict[Partition, _Line] = {}
+        self._lines: dict[Partition, Line] = {}
         self._recent = RecentStreams()
         self._writers: set[type[Request[Any]]] = set()
         """Kinds of request that write: for others a guess would be of no use."""
@@ -158,22 +128,24 @@ class Authority:
             await asyncio.wait(tasks)
         await self._store.close()
 
-    def _line_of(self, stream: Partition) -> _Line:
+    def _line_of(self, stream: Partition) -> Line:
         line = self._lines.get(stream)
         if line is None:
-            line = self._lines[stream] = _Line(self._recent.of(stream))
+            line = self._lines[stream] = Line(self._recent.of(stream))
             self._begin(stream, line, None)
         return line
 
-    def _begin(self, stream: Partition, line: _Line, sent: Sent | None) -> None:
+    def _begin(self, stream: Partition, line: Line, sent: Sent | None) -> None:
         line.task = asyncio.create_task(self._serve(stream, line, sent))
-        line.task.add_done_callback(partial(self._left, stream, line))
+        line.task.add_done_callback(partial(self._left, stream, line, sent))
 
-    def _left(self, stream: Partition, line: _Line, _: asyncio.Task[None]) -> None:
+    def _left(
+        self, stream: Partition, line: Line, sent: Sent | None, _: asyncio.Task[None]
+    ) -> None:
         """Let nobody wait in a line whose task was cancelled before it began."""
         if self._lines.get(stream) is line:
             del self._lines[stream]
-            for member in line.waiting:
+            for member in (*(sent[0].members if sent is not None else ()), *line.waiting):
                 member.fail(asyncio.CancelledError())
 
     def _done_in_place(self, request: Request[T], reads: Reads) -> Decision[T] | Asked | None:
@@ -188,8 +160,8 @@ class Authority:
         view, decision = found
         try:
             commit, ready = self._ready(view, ())
-        except PerdureError:
-            return None  # too large: that is told by whoever decides it again
+        except Exception:  # noqa: BLE001  # decided again, and told then
+            return None
         try:
             if ready.unplaced or not self._commit_in_place(ready.commit):
                 return None
@@ -197,14 +169,14 @@ class Authority:
             member = asked(request, reads)
             member.unsure = True
             outcome = Decided(view, ((member, decision),), ())
-            line = self._lines[request.stream] = _Line(recent)
+            line = self._lines[request.stream] = Line(recent)
             self._begin(request.stream, line, (outcome, commit, ready))
             return member
         recent.learn(commit, view.written)
         self._writers.add(type(request))
         return decision
 
-    async def _serve(self, stream: Partition, line: _Line, sent: Sent | None) -> None:
+    async def _serve(self, stream: Partition, line: Line, sent: Sent | None) -> None:
         group: list[Asked] = []
         try:
             if sent is not None:
@@ -214,6 +186,8 @@ class Authority:
                 group = line.next_group()
                 if group:
                     await self._settle(line, group)
+                if line.waiting:  # what is guessed and committed at once waits for nothing
+                    await asyncio.sleep(0)
         except BaseException as error:
             for member in (*group, *line.waiting):
                 member.fail(error)
@@ -222,7 +196,7 @@ class Authority:
         finally:
             del self._lines[stream]
 
-    async def _settle(self, line: _Line, group: list[Asked]) -> None:
+    async def _settle(self, line: Line, group: list[Asked]) -> None:
         """Bring ``group`` one step on: to its answers, or back into the line."""
         recent = line.recent if self._may_guess(group) else None
         try:
@@ -256,15 +230,13 @@ class Authority:
         except Exception as error:  # noqa: BLE001  # handed to all callers it concerns
             _fail(group, error)
 
-    async def _committed(
-        self, line: _Line, outcome: Decided, commit: Commit, ready: Packed
-    ) -> None:
+    async def _committed(self, line: Line, outcome: Decided, commit: Commit, ready: Packed) -> None:
         try:
             await self._commit(line, outcome, commit, ready)
         except Exception as error:  # noqa: BLE001  # handed to all callers it concerns
             _fail(outcome.members, error)
 
-    async def _split(self, line: _Line, group: list[Asked]) -> None:
+    async def _split(self, line: Line, group: list[Asked]) -> None:
         """Settle half of a group, so that one bad request cannot fail its neighbours."""
         half = len(group) // 2
         line.put_back(group[half:])
@@ -304,13 +276,15 @@ class Authority:
         budget.check_commit(ready.commit)
         return commit, ready
 
-    async def _commit(self, line: _Line, outcome: Decided, commit: Commit, ready: Packed) -> None:
+    async def _commit(self, line: Line, outcome: Decided, commit: Commit, ready: Packed) -> None:
         group = outcome.members
         try:
             if ready.unplaced:
                 await bodies.place(ready, self._sent_chunk, self._new_token)
                 for member in group:
                     member.placed = ready.placed
+            if ready.placed:
+                line.lend_no_more(ready.placed)
             await self._sent(ready.commit, group)
         except RevisionConflict as conflict:
             self._conflicts += 1
@@ -333,7 +307,7 @@ class Authority:
 
     async def _sent(self, commit: Commit, group: list[Asked]) -> None:
         """Send ``commit``, and again while there is no answer: the token makes that safe."""
-        unsure = False
+        unsure = bool(group) and all(member.unsure for member in group)
         for resends in range(self._patience.resends_max + 1):
             if resends:
                 await self._rest(resends)
@@ -358,7 +332,7 @@ class Authority:
                 expected="an answer to the chunk of a body", found=error.found
             ) from error
 
-    async def _overtaken(self, line: _Line, outcome: Decided) -> None:
+    async def _overtaken(self, line: Line, outcome: Decided) -> None:
         group = outcome.members
         if group[0].request.once and (group[0].unsure or not outcome.view.is_guess):
             reads = group[0].reads if group[0].reads.snapshot else outcome.view.reads()
@@ -368,7 +342,7 @@ class Authority:
         await self._try_again(line, group, Contended(expected="to win a race", found=found))
 
     async def _try_again(
-        self, line: _Line, group: list[Asked], error: Unavailable, *, tries: int = 1
+        self, line: Line, group: list[Asked], error: Unavailable, *, tries: int = 1
     ) -> None:
         """Put ``group`` back to be decided again, but for those that tried often enough."""
         for member in _freshly(group):

@@ -1,7 +1,7 @@
 """The real clock and the real sources of tokens and chance; nothing else may touch them."""
 
-import os
 import random
+import secrets
 import time
 
 from perdure.kernel.ids import Instant, Token
@@ -19,7 +19,7 @@ def seconds() -> float:
 
 def new_token() -> Token:
     """Draw a token that nobody drew before."""
-    return Token(os.urandom(16).hex())
+    return Token(secrets.token_hex(16))
 
 
 def chance() -> float:

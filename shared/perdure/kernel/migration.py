@@ -214,9 +214,16 @@ class Release(CatalogRequest):
 
 @dataclass(frozen=True, slots=True)
 class Advance(CatalogRequest):
-    """Write down that a stage is done. A stage that was passed before stays passed."""
+    """Write down that a stage is done. A stage that was passed before stays passed.
+
+    Raises: Conflict if it was never begun, or is not as far as ``behind`` says: it was given up
+    meanwhile, and begun again.
+    """
 
     stage: Stage
+    behind: Stage | None = None
+    """Stage that must be done already."""
+
     plan: dict[str, Any] | None = None
     plan_digest: str = ""
     receipt: dict[str, Any] | None = None
@@ -230,6 +237,11 @@ class Advance(CatalogRequest):
             raise Conflict(expected=f"migration {self.migration} as it was begun", found="none")
         if known.has(self.stage):
             return Decision(known)
+        if self.behind is not None and not known.has(self.behind):
+            raise Conflict(
+                expected=f"migration {self.migration} at stage {self.behind}",
+                found=f"stage {known.stage}: it was given up meanwhile, and begun again",
+            )
         further = replace(known, stage=self.stage)
         if self.plan is not None:
             further = replace(further, plan=self.plan, plan_digest=self.plan_digest)

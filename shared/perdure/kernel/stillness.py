@@ -23,7 +23,7 @@ def unquiet(world: World, head: Head, landed: Tick, now: Instant) -> PerdureErro
         found = "private and not retired"
     elif head.status == "active" and head.open_commands:
         found = f"waiting for {head.open_commands} open commands"
-    elif head.status == "active" and fence.holder is not None and now < fence.until:
+    elif head.status == "active" and fence.is_held(now):
         found = f"held by a writer for {fence.until - now} ms more"
     elif landed < head.published:
         found = f"published up to tick {head.published} and landed up to {landed}"

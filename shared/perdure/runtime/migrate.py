@@ -16,6 +16,7 @@ from perdure.kernel.errors import Conflict, FenceHeld, NotEmpty, NotQuiescent
 from perdure.kernel.ids import Holder, Instant, short_hash
 from perdure.kernel.landing import LandingGrip, ReleaseLandingFence, TakeLandingFence
 from perdure.kernel.migration import (
+    STAGES,
     ActivateWorld,
     Advance,
     CheckUnclaimed,
@@ -181,8 +182,9 @@ class Mover:
             raise NotEmpty(expected="an empty destination", found=found)
 
     async def _advanced(self, stage: Stage, **more: Any) -> Migration:
+        behind = STAGES[STAGES.index(stage) - 1]
         return await self.destination.authority.execute(
-            Advance(self.destination.storage, self.migration, stage, **more)
+            Advance(self.destination.storage, self.migration, stage, behind, **more)
         )
 
     async def _keep_still(self) -> None:

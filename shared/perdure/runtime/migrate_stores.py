@@ -19,6 +19,7 @@ from perdure.kernel.documents.moving import (
 from perdure.kernel.documents.records import DocumentStore
 from perdure.kernel.errors import Conflict, Corrupt, NotQuiescent
 from perdure.kernel.ids import Instant
+from perdure.kernel.limits import LEASE_MS_MAX
 from perdure.runtime.documents.jobs.hinting import hint_jobs, jobs_in
 from perdure.runtime.documents.reading import AtOnce
 from perdure.runtime.inventory import Progress, Side, compare, silent
@@ -89,7 +90,7 @@ class StoresMoved:
                 info = await self._at_once.execute(DescribeJob(ref, job))
             except (UnknownJob, Corrupt):
                 continue  # ended meanwhile; or a document which only lies where jobs do
-            if info.held_until is not None and now < info.held_until:
+            if info.held_until is not None and now < info.held_until <= now + LEASE_MS_MAX:
                 raise NotQuiescent(
                     expected="every document store of the source at rest",
                     found=f"document store {ref.store!r} whose job {job} is worked on for"

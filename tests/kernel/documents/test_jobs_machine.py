@@ -214,7 +214,7 @@ class Lives(RuleBasedStateMachine):
     @invariant()
     def hint_lies_where_somebody_must_look_and_nowhere_else(self):
         found = self.found()
-        at = None if found is None else found.record.wakes_at
+        at = None if found is None else found.record.wakes_at(self.store.fake.now)
         lies = [minute_of(hint.at) for hint in self.store.hints()]
         assert lies == ([] if at is None else [minute_of(at)])
 

@@ -11,8 +11,10 @@ from tests.support.documents import REF
 from tests.support.store_desk import Desk
 from tests.support.store_rows import EDITS, MANY, NAMES, desk, edit, refuses
 
+from perdure.kernel.documents.commit import TakeOwner
 from perdure.kernel.documents.errors import (
     NewerTable,
+    OwnerHeld,
     RowCountDiffers,
     TableMigrating,
 )
@@ -33,6 +35,7 @@ from perdure.kernel.errors import (
     UnknownField,
     WrongType,
 )
+from perdure.kernel.ids import Holder
 from perdure.kernel.limits import SORT_BYTES_MAX
 
 pytestmark = pytest.mark.stores
@@ -173,7 +176,27 @@ def test_a_number_is_not_taken_for_the_truth_value_that_equals_it():
 
     at.commit(UpdateWhere(EDITS, {}, {"text": True}))
 
-    assert [row["text"] for row in at.values(EDITS)] == [True, True]
+    assert all(row["text"] is True for row in at.values(EDITS))  # 1 equals it
+
+
+def test_rows_that_would_stay_as_they_are_are_nobody_elses_to_write_all_the_same():
+    at = desk(edit(1))
+    at.ask(TakeOwner(REF, "notes", Holder("somebody"), 30_000).checked())
+
+    with pytest.raises(OwnerHeld):
+        at.commit(UpdateWhere(EDITS, {}, {"by": "ann"}))
+    at.commit(UpdateWhere(EDITS, {"by": "nobody"}, {"by": "ann"}))
+
+
+@pytest.mark.parametrize("sizes", [(1, 1.0), (1.0, 1), (0.0, -0.0), (2**53, float(2**53))])
+def test_a_number_is_the_same_however_it_is_spelled(sizes: tuple[float, float]):
+    held, asked = sizes
+    at = desk(edit(1, size=held), edit(2, size=None), edit(3, size=held + 2))
+
+    at.commit(UpdateWhere(EDITS, {"size": asked}, {"done": True}, count=1))
+    at.commit(DeleteWhere(EDITS, {"size": None}, count=1))
+
+    assert [row["done"] for row in at.values(EDITS)] == [True, False]
 
 
 def long() -> Desk:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -191,6 +192,67 @@ async def test_two_that_overtake_at_once_move_each_row_once() -> None:
             prepared(first, [THIRD], TO_THIRD), prepared(second, [THIRD], TO_THIRD)
         )
     await check_paged(records)
+
+
+class Between:
+    """A store in which something happens just before rows are looked at for the first time."""
+
+    def __init__(self, records: MemoryStore, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        self._records = records
+        self._meanwhile: Callable[[], Awaitable[None]] | None = meanwhile
+
+    async def load(self, reads: Reads) -> View:
+        if reads.ranges and self._meanwhile is not None:
+            meanwhile, self._meanwhile = self._meanwhile, None
+            await meanwhile()
+        return await self._records.load(reads)
+
+    async def commit(self, commit: Commit) -> None:
+        await self._records.commit(commit)
+
+    async def close(self) -> None:
+        await self._records.close()
+
+
+@pytest.mark.parametrize("chunks", [1, COMMITS])
+async def test_rows_that_a_rival_has_moved_meanwhile_are_migrated_by_nobody_again(
+    chunks: int,
+) -> None:
+    records = MemoryStore()
+    await half_way(records)
+
+    async def rival() -> None:
+        faults = FaultPlan({chunks + 2: Fault.CRASH_BEFORE})
+        async with opened(records.reopened(faults), prefix="b") as store:
+            with suppress(Crashed):
+                await prepared(store, [THIRD], TO_THIRD)
+
+    async with opened(Between(records.reopened(), rival), prefix="a") as store:
+        await prepared(store, [THIRD], TO_THIRD)
+
+    await check_paged(records)
+
+
+@pytest.mark.parametrize("chunks", [1, COMMITS])
+async def test_who_finds_rows_of_a_newer_version_is_told_that_it_has_the_table(
+    chunks: int,
+) -> None:
+    records = MemoryStore()
+    await half_way(records)
+    fourth = replace(THIRD, columns={**THIRD.columns, "four": "int"}, version=4).checked()
+
+    def to_fourth(row: dict[str, Any], version: int) -> dict[str, Any]:
+        return {**paged(row, version), "four": 4}
+
+    async def rival() -> None:
+        faults = FaultPlan({chunks + 2: Fault.CRASH_BEFORE})
+        async with opened(records.reopened(faults), prefix="b") as store:
+            with suppress(Crashed):
+                await prepared(store, [fourth], {"pages": to_fourth})
+
+    async with opened(Between(records.reopened(), rival), prefix="a") as store:
+        with pytest.raises(NewerTable, match="version 4"):
+            await prepared(store, [THIRD], TO_THIRD)
 
 
 async def test_a_version_that_does_not_know_the_one_between_is_mended_by_one_that_does() -> None:

@@ -360,7 +360,7 @@ def _found(step: Step, table: Table, where: Mapping[str, Any]) -> list[Row]:
 def _matching(step: Step, table: Table, where: Mapping[str, Any], count: int | None) -> list[Row]:
     if step.proves_tables:  # though no row may fit
         prove_table(step, table)
-    rows = [each for each in _found(step, table, where) if _fits(each.value, where)]
+    rows = [each for each in _found(step, table, where) if _fits(table, each.value, where)]
     if rows:
         step.owners.add(table.owner)
     if count is not None and len(rows) != count:
@@ -368,5 +368,11 @@ def _matching(step: Step, table: Table, where: Mapping[str, Any], count: int | N
     return rows
 
 
-def _fits(value: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
-    return all(canonical(value.get(name)) == canonical(each) for name, each in where.items())
+def _fits(table: Table, value: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
+    return all(_equal(table, name, value.get(name), each) for name, each in where.items())
+
+
+def _equal(table: Table, name: str, value: Any, wanted: Any) -> bool:
+    if table.columns[name] == "float":  # one number, however it is spelled: 1, 1.0, and -0.0 is 0
+        return bool(value == wanted)
+    return canonical(value) == canonical(wanted)

@@ -10,7 +10,7 @@ from perdure.kernel import limits
 from perdure.kernel.documents.commit import check_whole, no_store
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import StoreHead, store_head_key
-from perdure.kernel.errors import Contended, Invalid, Refused, TooLarge
+from perdure.kernel.errors import Contended, Invalid, Refused, StoreRefused, TooLarge
 from perdure.kernel.ids import Instant, Partition, Seq
 from perdure.kernel.seen import SeenInPart
 from perdure.kernel.view import Decision, Missing, Reads, Request, View
@@ -148,14 +148,26 @@ class _Again:
             everything = Reads.union(self.known, _only_head(self._stream))
             snapshot = not everything.ranges and len(everything.peeks) <= limits.LOAD_KEYS_MAX
             if snapshot or self._always_snapshots:
-                view = await self._views.view(replace(everything, snapshot=snapshot))
-                if view.is_snapshot:
+                view = await self._at_once(replace(everything, snapshot=snapshot))
+                if view is not None and view.is_snapshot:
                     return view
         view = await self._views.view(_only_head(self._stream))
         self._always_snapshots = view.is_snapshot
         if self.known.peeks:
             view.merge(await self._views.view(self.known))
         return view
+
+    async def _at_once(self, everything: Reads) -> View | None:
+        """Load all of it at once; None for a snapshot that is not to be had.
+
+        DynamoDB reads no more than 4 MB so, which is less than a hundred records may have.
+        """
+        try:
+            return await self._views.view(everything)
+        except StoreRefused:
+            if not everything.snapshot:
+                raise
+            return None
 
 
 class _Judged(Generic[T]):
@@ -173,6 +185,11 @@ class _Judged(Generic[T]):
     @property
     def stream(self) -> Partition:
         return self._request.stream
+
+    @property
+    def by(self) -> object:
+        """Who asks: decided again or not, it is paid for."""
+        return getattr(self._request, "by", None)
 
     def reads(self) -> Reads:
         return Reads.union(self._request.reads(), self._known)

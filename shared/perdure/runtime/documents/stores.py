@@ -353,7 +353,14 @@ def _pages(table: Table, asked: RowsAsked) -> RowPages:
         raise InvalidValue(
             expected=f"a value for each of {', '.join(columns)}", found=shown(list(asked.values))
         )
-    return RowPages(table, asked.index, checked_parts(table, columns, asked.values))
+    parts = checked_parts(table, columns, asked.values)
+    if not all(parts):
+        raise InvalidValue(
+            expected=f"values that rows of index {asked.index!r} have: none is in it with false, 0"
+            ' or ""',
+            found=shown(list(asked.values)),
+        )
+    return RowPages(table, asked.index, parts)
 
 
 def _id_behind(key: tuple[Any, ...] | None) -> int | None:

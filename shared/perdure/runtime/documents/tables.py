@@ -18,7 +18,9 @@ from perdure.kernel.documents.migrate import (
     rows_left,
 )
 from perdure.kernel.documents.moves import altered, shapes_of
-from perdure.kernel.documents.tables import StoredTable, Table
+from perdure.kernel.documents.records import Row
+from perdure.kernel.documents.tables import StoredTable, Table, check_table, stored_table_key
+from perdure.kernel.view import View
 from perdure.runtime.documents.store import OpenStore
 
 AS_IT_WAS: Final[Migrate] = lambda row, _: row  # noqa: E731  # a value among others
@@ -61,7 +63,7 @@ async def _moved(
     moved: Moved = await store.ordered(AlterTable(store.ref, table, store.attempt(), grips))
     store.tables.expect(table)
     while moved.stored.moving is not None:
-        moved = await _chunk_moved(store, table, moved.stored, migrate)
+        moved = await _chunk_moved(store, table, migrate)
 
 
 def _written_as(stored: StoredTable, table: Table) -> list[Table]:
@@ -70,14 +72,21 @@ def _written_as(stored: StoredTable, table: Table) -> list[Table]:
     return [each for version, each in shapes_of(begun).items() if version != table.version]
 
 
-async def _chunk_moved(
-    store: OpenStore, table: Table, stored: StoredTable, migrate: Migrate
-) -> Moved:
-    wanted = rows_left(stored, chunk_rows_max(stored))
-    rows = await store.look(lambda view: view.find(wanted))
-    if not rows:
+async def _chunk_moved(store: OpenStore, table: Table, migrate: Migrate) -> Moved:
+    """Move the next rows from wherever the table is by now: others may be moving it as well."""
+
+    def look(view: View) -> tuple[StoredTable | None, list[Row]]:
+        stored = view.peek(stored_table_key(store.ref.partition, table.full_name))
+        if stored is None:
+            return stored, []
+        check_table(stored, table)  # rows of a newer version would mean nothing to this one
+        if stored.moving is None:
+            return stored, []
+        return stored, view.find(rows_left(stored, chunk_rows_max(stored)))
+
+    stored, rows = await store.look(look)
+    if stored is None or stored.moving is None or not rows:
         return await store.ordered(EndMove(store.ref, table, store.attempt(), store.grips))
-    assert stored.moving is not None, f"{stored.name} is moving"
     chunk = migrated(stored, rows, migrate)
     return await store.ordered(
         MoveRows(store.ref, table, store.attempt(), store.grips, stored.moving.behind, chunk)

@@ -14,12 +14,14 @@ from perdure.kernel.documents.jobs.records import (
     hint_sort,
     job_wake_key,
 )
+from perdure.kernel.documents.jobs.value import minute_of
 from perdure.kernel.documents.places import job_wake_partition
 from perdure.kernel.documents.records import store_head_key
 from perdure.kernel.documents.underway import StoreStatus
 from perdure.kernel.documents.writes import lives_before
 from perdure.kernel.hints import HintsDue
 from perdure.kernel.ids import Instant, Partition
+from perdure.kernel.places import MINUTE_MS
 from perdure.kernel.view import Decision, Reads, Removed, View
 
 JobRest = Literal["due", "held", "waits", "rests"]
@@ -68,7 +70,7 @@ class RestJob(DocumentsRequest):
         if found is not None and self._is_its(found.record.hint):
             if found.record.claim.is_held(now):
                 return Decision("held")
-            wakes_at = found.record.wakes_at
+            wakes_at = found.record.wakes_at(now)
             return Decision("due" if wakes_at is not None and wakes_at <= now else "waits")
         if hint is None or head is None:
             return Decision("rests")
@@ -99,9 +101,12 @@ class HintJob(DocumentsRequest):
         if head is None or head.importing is None or not self.imports:
             head = existing_head(view, self.ref)
         found = find_job(view, self.stream, self.job)
-        if found is None or found.record.wakes_at is None:
+        wakes_at = None if found is None else found.record.wakes_at(now)
+        if found is None or wakes_at is None or found.record.hint is None:
             return Decision(reply=False)
-        hint = hint_of(self.ref, self.job, found.record.wakes_at)
+        if minute_of(wakes_at) != found.record.hint:  # a wrong clock's: it lies where its job says
+            wakes_at = Instant(found.record.hint * MINUTE_MS)
+        hint = hint_of(self.ref, self.job, wakes_at)
         if view.get(hint.key) is not None:
             return Decision(reply=False)
         check_open(head, self.ref)

@@ -174,7 +174,7 @@ class JobStep:
         return Decision(reply, (*self.step.writes(), *self._hints, entry, after))
 
     def _hinted(self, record: JobRecord) -> JobRecord:
-        at = record.wakes_at
+        at = record.wakes_at(self.now)
         self._move_hint(record.hint, at)
         return replace(record, hint=None if at is None else minute_of(at))
 

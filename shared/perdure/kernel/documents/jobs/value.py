@@ -165,12 +165,15 @@ class JobRecord:
     hint: int | None = None
     """Minute in which the hint lies by which it is found: where that is, its store says."""
 
-    @property
-    def wakes_at(self) -> Instant | None:
-        """When somebody must look at it: at the end of its claim, or when it is due."""
+    def wakes_at(self, now: Instant) -> Instant | None:
+        """Return when somebody must look at it: at the end of its claim, or when it is due.
+
+        A claim that a wrong clock wrote is waited for by nobody.
+        """
         if self.phase == "blocked":
             return None
-        return self.due_at if self.claim.holder is None else self.claim.until
+        is_waited_for = self.claim.holder is not None and self.claim.until <= now + LEASE_MS_MAX
+        return self.claim.until if is_waited_for else self.due_at
 
     @property
     def content(self) -> Content:
