@@ -12,8 +12,9 @@ commit tells the *truth*, a model in plain dictionaries, which names the invaria
 Exit code 1 says that an invariant was broken.
 
 loop       steps and lives             truth, world, commands, rows   what is true
-disk       records that outlive        told, answers, reading, landed what was answered, read, landed
-stores, wire, objects, tables          clients, writers, keepers      who acts
-faults, tight  what goes wrong         closing                        when all is quiet
-stage      processes of a play         play, summary                  a seed, played, and many
+disk       records that outlive        chunks, notes, library         and of documents, large bodies
+stores, wire, objects, tables          told, answers, reading, landed what was answered, read, landed
+faults, tight  what goes wrong         clients, writers, keepers      who acts
+stage      processes of a play         scribes, librarians            who writes these
+play, summary  a seed, and many        closing                        when all is quiet
 """

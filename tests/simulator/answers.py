@@ -28,5 +28,9 @@ CODES: Mapping[str, frozenset[str]] = {
     "landing": UNDECIDED | RIVALRY,
     "projection": UNDECIDED | RIVALRY,
     "trim": UNDECIDED,
+    "write": UNDECIDED,
+    "twins": UNDECIDED,
+    "erase": UNDECIDED,
+    "note": NOT_NOW,
 }
 """By call, as actors count what they meet."""

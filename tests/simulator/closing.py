@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from tests.simulator.clients import destroyed, sent
 from tests.simulator.keepers import landed, projected
 from tests.simulator.reading import history_read, read_once
-from tests.simulator.records import Violation, decoded, expect
+from tests.simulator.records import Violation, expect
 from tests.simulator.stage import Process
 from tests.simulator.world import WorldTruth
 from tests.simulator.writers import EVERY_MS, dispatched, served
@@ -144,9 +144,9 @@ def _check_disk(me: Process) -> None:
     for key, stored in me.stage.disk.records().items():
         kind, _, suffix = key.partition.partition("/")
         if kind == "m":
-            manifests.setdefault(suffix, []).append(decoded(stored.body)["tick"])
+            manifests.setdefault(suffix, []).append(me.stage.chunks.decoded(stored.body)["tick"])
         elif kind == "w" and key.sort == "head":
-            head = decoded(stored.body)
+            head = me.stage.chunks.decoded(stored.body)
             expect(head == truth.worlds[suffix].head, "I6", "head of {}", suffix)
         elif kind == "w" and key.sort.startswith("due/"):
             pages.setdefault(suffix, set()).add(key.sort)

@@ -8,6 +8,7 @@ import contextvars
 import heapq
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
+from inspect import iscoroutine
 from random import Random
 from typing import Any, TypeVar
 
@@ -291,6 +292,12 @@ def _settled(future: asyncio.Future[Any], result: Any, error: Exception | None) 
 
 
 def _ended(work: Any) -> None:
+    given = (
+        [] if work.cr_frame is None else list(filter(iscoroutine, work.cr_frame.f_locals.values()))
+    )
     while work.cr_frame is not None:  # each ``finally`` that waits once more is ended as well
         with contextlib.suppress(BaseException):  # of one that would have gone on working
             work.close()
+    for each in given:  # what was to be waited for by one that has never begun
+        with contextlib.suppress(BaseException):
+            each.close()

@@ -11,15 +11,20 @@ from tests.simulator.closing import closer
 from tests.simulator.faults import Weather
 from tests.simulator.harbour import Mood
 from tests.simulator.keepers import lander, projector, trimmer
+from tests.simulator.librarians import librarian
 from tests.simulator.records import Violation, expect
+from tests.simulator.scribes import scribe
 from tests.simulator.stage import Process, Role, Stage, lost
-from tests.simulator.tight import tight_limits
+from tests.simulator.tight import CRAMPED, TIGHT, small_limits
 from tests.simulator.writers import EVERY_MS, dispatcher, ticker
 
 from perdure.kernel.errors import PerdureError
 
 STEPS_OF_A_STORM = 4_000
 STEPS_OF_A_CALM = 20_000
+STORES_TURN = 6
+"""So many seeds on, a mix is played on another store. A seed is the play that it was, whatever mixes there are."""
+
 WORLDS = tuple(EVERY_MS)
 
 
@@ -34,6 +39,8 @@ ROLES: Mapping[str, Role] = {
     "forker": forker,
     "destroyer": destroyer,
     "reader": reader,
+    "scribe": scribe,
+    "librarian": librarian,
 }
 CAST: Mapping[str, int] = {
     "admitter": 2, "ticker": 2, "dispatcher": 1, "lander": 1, "projector": 1, "trimmer": 1,
@@ -54,6 +61,9 @@ class Mix:
     worlds: int = len(WORLDS)
     tight: float = 0.5
     """The chance that the limits of a play are small."""
+
+    is_cramped: bool = False
+    """Records have little room: large bodies lie in chunks."""
 
     fickle: float = 0.3
     fails: float = 0.4
@@ -113,6 +123,26 @@ MIXES = {
         Weather(commits=_LOSSES, crash=0.006, freeze=0.002, skew_ms=60_000, torn=0.5),
         fickle=0.9, fails=0.6, kills=0.6,
     ),
+    "bulk": Mix(
+        Weather(
+            commits={**_LOSSES, **_BUSY},
+            loads={"no answer to a load": 0.003},
+            objects={"put without an answer": 0.05, "put failed": 0.03},
+            tables=_TABLES, messages=_MESSAGES,
+            burst=0.3, crash=0.001, freeze=0.0005, torn=0.8,
+            shows_within_seconds=0.3, shows_early=0.04,
+        ),
+        cast={**CAST, "scribe": 4}, is_cramped=True,
+    ),
+    "library": Mix(
+        Weather(
+            commits={"lost before": 0.03, "lost after": 0.06, "late": 0.04, "twice": 0.03, **_BUSY},
+            loads={"no answer to a load": 0.003},
+            burst=0.3, crash=0.0005, freeze=0.0005, torn=0.8,
+            shows_within_seconds=0.3, shows_early=0.04,
+        ),
+        cast={"librarian": 4}, is_cramped=True, kills=0.0,
+    ),
 }  # fmt: skip
 """Mixes by name."""
 
@@ -159,13 +189,14 @@ def play(seed: int, mix: str = "everyday") -> Played:
     """Play one seed to its end, or to the first invariant that is broken."""
     chosen = MIXES[mix]
     stage = Stage(seed, chosen.weather)
-    kind = chosen.stores[(seed + seed // len(MIXES)) % len(chosen.stores)]
+    kind = chosen.stores[(seed + seed // STORES_TURN) % len(chosen.stores)]
     stage.is_torn = kind != "whole"
     stage.kind = "dynamodb" if kind == "dynamodb" else "plain"
     Mood.current = stage.mood
     stage.is_tight = stage.chance.random() < chosen.tight
+    small = [TIGHT] * stage.is_tight + [CRAMPED] * chosen.is_cramped
     try:
-        with tight_limits(wanted=stage.is_tight):
+        with small_limits(*small):
             _played(stage, chosen)
     except Violation as violation:
         stage.violation = violation
@@ -181,7 +212,7 @@ def play(seed: int, mix: str = "everyday") -> Played:
         stage.loop.steps,
         stage.truth.commits,
         stage.faults.seen,
-        stage.truth.outcomes,
+        stage.truth.outcomes + stage.chunks.met,
         stage.met,
         stage,
     )

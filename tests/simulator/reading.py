@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from tests.simulator.landed import TOLD
-from tests.simulator.records import decoded, expect
+from tests.simulator.records import expect
 from tests.simulator.rows import Row, State, rows_of
 from tests.simulator.stage import Process
 from tests.simulator.world import WorldTruth
@@ -56,7 +56,7 @@ async def read_once(me: Process, world: str, tick: int | None = None) -> bool:
 def _shown(me: Process, truth: WorldTruth) -> int:
     """Return the last tick that shows: of one that does not yet, nobody was told."""
     stored = me.stage.disk.visible(Key(Partition(f"w/{truth.suffix}"), "head", Record))
-    return -1 if stored is None else int(decoded(stored.body)["published"])
+    return -1 if stored is None else int(me.stage.chunks.decoded(stored.body)["published"])
 
 
 async def history_read(me: Process, world: str, command: str, *, whole: bool = False) -> bool:

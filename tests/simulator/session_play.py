@@ -24,6 +24,8 @@ from tests.simulator.session_actors import ROLES, closer, founder
 from tests.simulator.session_truth import SessionTruth
 from tests.simulator.stage import Stage, lost
 
+from perdure.kernel.commit import Commit
+
 STEPS_OF_A_STORM = 6_000
 STEPS_OF_A_CALM = 60_000
 CAST = {"sender": 2, "canceller": 1, "approver": 1, "driver": 3}
@@ -49,9 +51,10 @@ WEATHER = Weather(
 class SessionStage(Stage):
     """A stage whose truth is that of sessions."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.disk.watch = self._modelled(self.sessions.commit)
+    def learn(self, commit: Commit) -> None:
+        """Tell the model of a commit. Raises Violation."""
+        self.chunks.commit(commit)
+        self.sessions.commit(commit)
 
     @cached_property
     def sessions(self) -> SessionTruth:

@@ -12,11 +12,14 @@ from random import Random
 from typing import Any, Literal
 
 import pyarrow as pa
+from tests.simulator.chunks import Chunks
 from tests.simulator.disk import Disk
 from tests.simulator.faults import Faults, Weather
 from tests.simulator.harbour import Mood, harbour
 from tests.simulator.landed import Landed
+from tests.simulator.library import Library
 from tests.simulator.loop import NOBODY, Life, SimulatedLoop
+from tests.simulator.notes import Notes
 from tests.simulator.objects import Bucket, SimulatedObjects
 from tests.simulator.promises import CheckedTicker
 from tests.simulator.records import Json, Violation, expect
@@ -30,8 +33,10 @@ from tests.simulator.wire import TABLE, Region, SimulatedClient
 from perdure.authority.dynamodb import DynamoStore
 from perdure.authority.engine import Authority
 from perdure.authority.store import Store
+from perdure.kernel.commit import Commit
+from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.errors import PerdureError
-from perdure.kernel.ids import Holder, Instant, RunId, StorageId, Token
+from perdure.kernel.ids import DocumentStoreId, Holder, Instant, RunId, StorageId, Token
 from perdure.kernel.places import WorldRef
 from perdure.lake.iceberg import Lake
 from perdure.runtime.archive import ArchivedStore
@@ -44,6 +49,7 @@ FREEZES_SECONDS = (1.0, 5.0, 60.0, 600.0)
 START_MS = 1_800_000_000_000
 LEASE_MS_LEAST = 100
 STORAGE = StorageId("storage")
+LIBRARY = DocumentStoreRef(STORAGE, DocumentStoreId("library"))
 
 StoreKind = Literal["plain", "dynamodb"]
 
@@ -241,18 +247,28 @@ class Stage:
         self.disk = Disk(self.chance, self.loop.time)
         self.disk.shows_within_seconds = self.weather.shows_within_seconds
         self.disk.shows_early = self.weather.shows_early
-        self.truth = Truth(self.read_segment)
+        self.chunks = Chunks(self.disk.records)
+        self.notes = Notes(self.chunks)
+        self.library = Library(self.chunks.decoded, LIBRARY.partition)
+        self.truth = Truth(self.read_segment, self.chunks.decoded)
         self.truth.clock = self._clock
         self.told = Told(self.truth)
         self.landed = Landed(self.truth)
         self.warehouse = Warehouse(self._modelled(self.landed.appended))
         self.region = Region(self.disk)
-        self.disk.watch = self._modelled(self.truth.commit)
+        self.disk.watch = self._modelled(self.learn)
         self.loop.before_step = self._upset
         self.mood = Mood(self._killed, self.chance)
         self._runs = itertools.count(1)
         self._next_upset = -1
         self.faults.calm()
+
+    def learn(self, commit: Commit) -> None:
+        """Tell the model of a commit. Raises Violation."""
+        self.chunks.commit(commit)
+        self.notes.commit(commit)
+        self.library.commit(commit)
+        self.truth.commit(commit)
 
     def _modelled(self, learn: Callable[..., None]) -> Callable[..., None]:
         """Let what the model cannot follow be a violation, not an error of the store."""

@@ -42,6 +42,7 @@ class PlainStore:
             view = self.disk.look(reads)
         else:
             view = await self._in_parts(reads)
+        view.is_snapshot = not self.is_torn or (reads.snapshot and not reads.ranges)
         self.trace.tell(self.who, "loads {}", reads)
         await self._hop()
         return view

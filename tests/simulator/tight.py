@@ -18,14 +18,17 @@ TIGHT: Mapping[str, int] = {
 }
 """What is not a promise to anybody outside: how much one tick takes, and where its rows lie."""
 
+CRAMPED: Mapping[str, int] = {"BODY_INLINE_BYTES_MAX": 300, "BODY_CHUNK_BYTES": 1_500}
+"""Records with so little room that the bodies of many lie in chunks."""
+
 
 @contextmanager
-def tight_limits(*, wanted: bool) -> Iterator[None]:
-    """Make limits small while a play lasts, if that is wanted."""
-    before = {name: getattr(limits, name) for name in TIGHT}
-    if wanted:
-        for name, value in TIGHT.items():
-            setattr(limits, name, value)
+def small_limits(*many: Mapping[str, int]) -> Iterator[None]:
+    """Make limits small while a play lasts."""
+    wanted = {name: value for each in many for name, value in each.items()}
+    before = {name: getattr(limits, name) for name in wanted}
+    for name, value in wanted.items():
+        setattr(limits, name, value)
     try:
         yield
     finally:

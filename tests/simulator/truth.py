@@ -4,7 +4,7 @@ I1 one effective epoch for each tick            I6 heads are contiguous, no id i
 I2 a command settles once, in one manifest      I7 one id, one content, one answer for ever
 I3 visible rows are rows of published ticks     I8 attempts end, in a dead letter; nothing is lost
 I4 each event is projected once                 I9 when faults stop, everything settles
-I5 no admission after the end
+I5 no admission after the end                   I0 what a record points at is whole
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.simulator.fences import Clock, check_fence
-from tests.simulator.records import Json, Violation, decoded, expect, members
+from tests.simulator.records import Json, Violation, expect, members
 from tests.simulator.rows import Row, State, overlaid, processed, rows_of, settled_births
 from tests.simulator.world import Mark, WorldTruth, born
 
@@ -37,6 +38,9 @@ class Truth:
     """What is true of all worlds of a storage."""
 
     read_segment: ReadSegment
+    read_body: Callable[[bytes], Any]
+    """Return what the packed body of a record says."""
+
     worlds: dict[str, WorldTruth] = field(default_factory=dict)
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Components by table, as the catalog says."""
@@ -72,11 +76,11 @@ class Truth:
                 self._cataloged(sort, action)
             elif kind == "m" and isinstance(action, Put):
                 expect(action.seen is None, "I2", "manifest {} of {} again", sort, suffix)
-                changes.setdefault(suffix, Change()).manifests.append(decoded(action.body))
+                changes.setdefault(suffix, Change()).manifests.append(self.read_body(action.body))
             elif kind == "m" and isinstance(action, Remove):
                 raise Violation("I2", f"manifest {sort} of {suffix} removed")
             elif kind == "w" and isinstance(action, Put):
-                changes.setdefault(suffix, Change()).puts[sort] = decoded(action.body)
+                changes.setdefault(suffix, Change()).puts[sort] = self.read_body(action.body)
                 if sort.startswith(("key/", "log/", "cancelled/")):
                     expect(action.seen is None, "I7", "{} of {} again", sort, suffix)
             elif kind == "w" and isinstance(action, Remove):
@@ -86,7 +90,7 @@ class Truth:
 
     def _cataloged(self, sort: str, action: Put) -> None:
         if sort.startswith("signature/"):
-            said = decoded(action.body)
+            said = self.read_body(action.body)
             self.tables[said["table"]] = tuple(each.lower() for each in said["components"])
 
     def _changed(self, suffix: str, change: Change, token: str) -> None:

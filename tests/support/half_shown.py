@@ -9,7 +9,7 @@ from perdure.kernel.view import Key, Reads, Stored, View
 
 
 class HalfShown(MemoryStore):
-    """Shows records as they were, to every look that is no snapshot, as DynamoDB may for a while."""
+    """Shows records as they were until a snapshot names them, as DynamoDB may for a while."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,11 @@ class HalfShown(MemoryStore):
             self._sorts[key.partition].remove(key.sort)
 
     async def load(self, reads: Reads) -> View:
+        if reads.snapshot:  # it waits for what is in the midst of a commit: from then on that shows
+            for key in (*reads.keys, *reads.peeks):
+                self.instead.pop(key, None)
         view = await super().load(reads)
+        view.is_snapshot = reads.snapshot and not reads.ranges
         met = [key for key in view.stored if key in self.instead]
         if reads.snapshot or not met:
             return view

@@ -29,7 +29,8 @@ class Store(Protocol):
         """Return everything asked for, read after every commit acknowledged before the call.
 
         Named records are read before ranges. If all was read between the same two commits, the
-        view may say so (``is_snapshot``). Raises StoreUnavailable; StoreRefused.
+        view may say so (``is_snapshot``): a store says it of every load, or of snapshots of named
+        records alone. Raises StoreUnavailable; StoreRefused.
         """
         ...
 

@@ -75,10 +75,7 @@ class Settling(HalfShown):
     async def load(self, reads: Reads) -> View:
         if reads.snapshot:
             self.snapshots += 1
-            for key in (*reads.keys, *reads.peeks):
-                self.instead.pop(key, None)
         view = await super().load(reads)
-        view.is_snapshot = reads.snapshot and not reads.ranges
         if not reads.ranges or not self.instead:
             return view
         return self._with_removed(view, reads)

@@ -149,4 +149,72 @@ MUTATIONS = (
         ),
         Suite("tests/authority/test_seen_in_part.py"),
     ),
+    Mutation(
+        "chunks_lent",
+        "a guess not proved",
+        "The chunks of a commit that may have happened are pointed at by the next attempt.",
+        (
+            Edit(
+                "authority/engine.py",
+                "            if not member.unsure:  # what may have been pointed at may be gone with that\n",
+                "            if True:\n",
+            ),
+        ),
+        Simulated("bulk"),
+    ),
+    Mutation(
+        "chunks_shared",
+        "a condition dropped",
+        "Two records with one body point at the same chunks.",
+        (
+            Edit(
+                "authority/bodies.py",
+                "            place = (action.key, body)\n",
+                "            alike = (each for each in pointers if each[1] == body)\n"
+                "            place = next(alike, (action.key, body))\n",
+            ),
+        ),
+        Simulated("bulk"),
+    ),
+    Mutation(
+        "emptied_is_damage",
+        "a state kept too long",
+        "A body whose chunks were emptied while it was read is told to be damaged, without another look.",
+        (
+            Edit(
+                "authority/bodies.py",
+                "        if chunk.partition in emptied:\n",
+                "        if chunk.partition:\n",
+            ),
+        ),
+        Simulated("bulk"),
+    ),
+    Mutation(
+        "emptied_before",
+        "steps swapped",
+        "The chunks of a body are emptied before the commit that supersedes it.",
+        (
+            Edit(
+                "authority/engine.py",
+                "            await self._sent(ready.commit, group)\n        except RevisionConflict",
+                "            if chunks := bodies.superseded(commit, outcome.view):\n"
+                "                await bodies.empty(chunks, self._store.commit, self._new_token)\n"
+                "            await self._sent(ready.commit, group)\n        except RevisionConflict",
+            ),
+        ),
+        Simulated("bulk"),
+    ),
+    Mutation(
+        "contents_in_part_are_damage",
+        "a conflict trusted",
+        "A document whose record shows before its content, or behind it, is told to be damaged at once.",
+        (
+            Edit(
+                "kernel/documents/content.py",
+                "        raise SeenInPart((document_key(store, document.id), *contents), lost)\n",
+                "        raise lost\n",
+            ),
+        ),
+        Suite("tests/runtime/documents/test_documents_in_part.py"),
+    ),
 )

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from tests.simulator.mutations.mutation import ROOT, Broken
 
-VIOLATION: Final = re.compile(r"^seed (?P<seed>\d+): (?P<invariant>I\d): ", re.MULTILINE)
+VIOLATION: Final = re.compile(r"^seed (?P<seed>\d+): (?P<invariant>[ID]\d): ", re.MULTILINE)
 SESSIONS_VIOLATION: Final = re.compile(
     r"^seed (?P<seed>\d+): (?P<invariant>S\d|no internal error|the model): ", re.MULTILINE
 )

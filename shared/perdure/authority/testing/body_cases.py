@@ -7,7 +7,16 @@ from typing import Any
 
 from perdure.authority import packing
 from perdure.authority.store import Store
-from perdure.authority.testing.records import Erase, Tell, Write, noise, note, receipt
+from perdure.authority.testing.records import (
+    ELSEWHERE,
+    Erase,
+    Tell,
+    Write,
+    WriteTwins,
+    noise,
+    note,
+    receipt,
+)
 from perdure.authority.testing.registry import Opener, authority, promise, raised
 from perdure.authority.testing.wrappers import CountingStore, RivalStore
 from perdure.kernel import limits
@@ -145,11 +154,12 @@ async def equal_bodies_share_no_chunks(open_store: Opener) -> None:
     store = CountingStore(await open_store())
     engine = authority(store)
     text = noise(100_000)
-    await engine.execute(Write((("one", text), ("other", text))))
+    twin = note("twin", ELSEWHERE)
+    await engine.execute(WriteTwins("twin", text))
 
-    await engine.execute(Erase("one"))
+    await engine.execute(Erase("twin"))
 
-    left = (await authority(store).view(Reads(peeks=(note("other"),)))).peek(note("other"))
+    left = (await authority(store).view(Reads(peeks=(twin,)))).peek(twin)
     assert left is not None
     assert left.text == text
 

@@ -169,6 +169,24 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteTwins:
+    """Write a note of one name here and elsewhere: two records with equal bodies."""
+
+    once: ClassVar[bool] = False
+
+    name: str
+    text: str
+    stream: Partition = HERE
+
+    def reads(self) -> Reads:
+        return Reads(keys=(note(self.name), note(self.name, ELSEWHERE)))
+
+    def decide(self, view: View, now: Instant) -> Decision[None]:
+        twins = (Note(partition=each, name=self.name, text=self.text) for each in (HERE, ELSEWHERE))
+        return Decision(None, tuple(twins))
+
+
+@dataclass(frozen=True, slots=True)
 class Erase:
     """Remove a note, if there is one, and count that."""
 

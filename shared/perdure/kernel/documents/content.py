@@ -10,10 +10,11 @@ from perdure.kernel.canonical import canonical, strict
 from perdure.kernel.documents import places
 from perdure.kernel.documents.errors import DeltaDoesNotApply, HistoryNotKept
 from perdure.kernel.documents.ops import applied_to_own, check_ops, depth_of, reach_of
-from perdure.kernel.documents.records import Document, Revision
+from perdure.kernel.documents.records import Document, Revision, document_key, revision_key
 from perdure.kernel.errors import Corrupt, InvalidValue, TooLarge
 from perdure.kernel.ids import Partition, Seq
 from perdure.kernel.places import after, number
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.shown import shown
 from perdure.kernel.view import Range, View
 
@@ -147,15 +148,18 @@ _PAST_PAGE: Final = 200
 
 
 def current(view: View, store: Partition, document: Document) -> Loaded:
-    """Return what a living document says now. Raises Missing, Corrupt."""
+    """Return what a living document says now. Raises Missing, SeenInPart, Corrupt."""
     latest = view.find(tail_range(store, document))
     found = [each for each in reversed(latest) if each.seq >= document.base]
-    _check_whole(document, found)
+    _check_whole(store, document, found)
     return _joined(document, found)
 
 
 def past(view: View, store: Partition, document: Document, at: Seq) -> Loaded:
-    """Return what a document that lived at a commit said then. Raises Missing, Corrupt."""
+    """Return what a document that lived at a commit said then.
+
+    Raises: Missing, SeenInPart, Corrupt.
+    """
     found: list[Revision] = []
     upper = at
     while True:
@@ -164,23 +168,31 @@ def past(view: View, store: Partition, document: Document, at: Seq) -> Loaded:
             found.append(each)
             if _is_base(each):
                 if at >= document.last:
-                    _check_whole(document, found[::-1])
+                    _check_whole(store, document, found[::-1])
                 return _joined(document, found[::-1])
         if len(page) < _PAST_PAGE:
+            if at >= document.last:
+                _check_whole(store, document, found[::-1])
             return _joined(document, found[::-1])
         upper = Seq(page[-1].seq - 1)
 
 
-def _check_whole(document: Document, found: Sequence[Revision]) -> None:
-    """Hold what lies there to what the document's record says. Raises Corrupt."""
+def _check_whole(store: Partition, document: Document, found: Sequence[Revision]) -> None:
+    """Hold what lies there to what the document's record says.
+
+    Raises: SeenInPart, at last Corrupt: the last commit to it may show its record or its contents.
+    """
     is_whole = len(found) == document.deltas + 1
     if not is_whole or (found[0].seq, found[-1].seq) != (document.base, document.last):
         where = ", ".join(str(each.seq) for each in found[:3])
-        raise Corrupt(
+        lost = Corrupt(
             expected=f"{document.deltas + 1} contents of document {document.id}, of commits "
             f"{document.base} to {document.last}",
             found=f"{len(found)}, the first of them of commits {where}" if found else "none",
         )
+        ends = dict.fromkeys((document.base, document.last))
+        contents = (revision_key(store, document.id, seq) for seq in ends)
+        raise SeenInPart((document_key(store, document.id), *contents), lost)
 
 
 def _joined(document: Document, revisions: Sequence[Revision]) -> Loaded:

@@ -12,10 +12,11 @@ from perdure.kernel.documents.conversation import ConversationTables, encoded
 from perdure.kernel.documents.errors import UnknownConversation
 from perdure.kernel.documents.places import SAFE_INTEGER_MAX
 from perdure.kernel.documents.read import RowScan, ScanStart, load_row, scan_start
-from perdure.kernel.documents.records import Row
+from perdure.kernel.documents.records import Row, row_key
 from perdure.kernel.documents.tables import Table
 from perdure.kernel.errors import Corrupt
 from perdure.kernel.ids import Partition
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.view import View
 
 
@@ -219,7 +220,9 @@ class Conversations:
             row = load_row(self.view, self.store, self.tables.entries, (conversation, id))
         if row is None:
             if bare:
-                raise Corrupt(expected=f"entry {id} of conversation {conversation}", found="none")
+                lost = Corrupt(expected=f"entry {id} of conversation {conversation}", found="none")
+                key = row_key(self.store, self.tables.entries.full_name, (conversation, id))
+                raise SeenInPart((key,), lost)
             return None
         record: dict[str, Any] = row.value["record"]
         return record if bare else {"entry": record, "commitSeq": row.value["commit_seq"]}

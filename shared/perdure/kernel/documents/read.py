@@ -24,6 +24,7 @@ from perdure.kernel.documents.writes import lives_before, no_document
 from perdure.kernel.errors import InvalidValue
 from perdure.kernel.ids import DocumentId, Partition, Seq
 from perdure.kernel.places import after, number
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.shown import shown
 from perdure.kernel.view import Range, View
 
@@ -93,12 +94,13 @@ def find_document(
 ) -> Document | None:
     """Return the document that lives at an address, now or at a commit.
 
-    Raises: Missing, Corrupt.
+    Raises: Missing; SeenInPart, at last Corrupt.
     """
     for life in view.find(lives_before(store, address, at)):
-        document = view.peek(document_key(store, life.id))
+        key = document_key(store, life.id)
+        document = view.peek(key)
         if document is None:
-            raise no_document(life.id, "an address")
+            raise SeenInPart((key,), no_document(life.id, "an address"))
         if document.is_alive(at):
             return document
     return None
@@ -109,7 +111,7 @@ def load_document(
 ) -> Loaded | None:
     """Return what a document says, now or as it was at a commit; None if it did not live then.
 
-    Raises: Missing, HistoryNotKept, Corrupt.
+    Raises: Missing, HistoryNotKept; SeenInPart, at last Corrupt.
     """
     document = view.peek(document_key(store, id))
     if document is None:
@@ -144,7 +146,7 @@ class DocumentScan:
             for mark, key in zip(marks, keys, strict=True):
                 document = view.peek(key)
                 if document is None:
-                    raise no_document(mark.id, "its namespace")
+                    raise SeenInPart((key,), no_document(mark.id, "its namespace"))
                 if self._wants(document):
                     found.append(document)
             if len(found) > limit:

@@ -13,6 +13,7 @@ from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import StoreHead, store_head_key
 from perdure.kernel.errors import Contended, Corrupt, Invalid, Refused, StoreRefused, TooLarge
 from perdure.kernel.ids import Instant, Partition, Seq
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.view import Decision, Missing, Reads, Request, View
 from perdure.runtime.documents.showing import Showing, Views, WholeCommits, showing, stands
 from perdure.runtime.ports import Executes
@@ -189,6 +190,8 @@ class _Reading:
         for _ in range(LOADS_MAX):
             try:
                 return look(self.view)
+            except SeenInPart as part:
+                raise part.error from part  # proved as any no is
             except Missing as missing:
                 if not await self._load_all_at_once(missing.reads):
                     await self._load_piece(missing.reads)

@@ -14,7 +14,7 @@ from perdure.kernel.documents.jobs.value import (
 )
 from perdure.kernel.documents.places import ENDS, JOBS, STATES, Address, DocumentStoreRef
 from perdure.kernel.documents.read import find_document
-from perdure.kernel.documents.records import Document, revision_key
+from perdure.kernel.documents.records import Document, document_key, revision_key
 from perdure.kernel.documents.tables import checked_name
 from perdure.kernel.errors import Corrupt, InvalidId, TooLarge
 from perdure.kernel.ids import (
@@ -28,6 +28,7 @@ from perdure.kernel.ids import (
 )
 from perdure.kernel.places import number
 from perdure.kernel.record import Record
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.view import Key, View
 
 
@@ -157,9 +158,11 @@ def end_in(view: View, store: Partition, document: Document) -> JobEnd:
 
 def _value(view: View, store: Partition, document: Document) -> object:
     # Each content of these is a base: it can be asked for by name, many at once.
-    revision = view.peek(revision_key(store, document.id, document.base))
+    key = revision_key(store, document.id, document.base)
+    revision = view.peek(key)
     if revision is None:
-        raise Corrupt(expected=f"a base of document {document.id}", found="none")
+        lost = Corrupt(expected=f"a base of document {document.id}", found="none")
+        raise SeenInPart((document_key(store, document.id), key), lost)
     return revision.told().get("value")
 
 

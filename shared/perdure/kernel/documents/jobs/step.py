@@ -37,6 +37,7 @@ from perdure.kernel.documents.writes import (
 )
 from perdure.kernel.errors import Corrupt, StaleWriter
 from perdure.kernel.ids import DocumentId, Epoch, Holder, Instant, Token
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.view import Decision, Reads, Removed, View, Write
 
 T = TypeVar("T")
@@ -121,9 +122,11 @@ class JobStep:
         """
         if record.state is None:
             raise Corrupt(expected=f"a state of job {self._request.job}", found="none")
-        document = self.step.read(document_key(self.step.store, record.state))
+        key = document_key(self.step.store, record.state)
+        document = self.step.read(key)
         if document is None:
-            raise Corrupt(expected=f"the state of job {self._request.job}", found="none")
+            lost = Corrupt(expected=f"the state of job {self._request.job}", found="none")
+            raise SeenInPart((key,), lost)
         if document.revision == revision + 1:
             return False
         if document.revision != revision:

@@ -25,6 +25,7 @@ from perdure.kernel.documents.records import document_key
 from perdure.kernel.documents.writes import lives_before
 from perdure.kernel.errors import Corrupt, FenceHeld
 from perdure.kernel.ids import Epoch, Holder, Instant, Partition
+from perdure.kernel.seen import SeenInPart
 from perdure.kernel.view import Decision, Reads, View
 from perdure.kernel.writers import check_grip
 
@@ -177,8 +178,10 @@ def _aborted(record: JobRecord) -> Outcome:
 def _state(view: View, store: Partition, record: JobRecord) -> JobState | None:
     if record.state is None:
         return None
-    document = view.peek(document_key(store, record.state))
+    key = document_key(store, record.state)
+    document = view.peek(key)
     if document is None:
-        raise Corrupt(expected=f"the state of a job, document {record.state}", found="none")
+        lost = Corrupt(expected=f"the state of a job, document {record.state}", found="none")
+        raise SeenInPart((key,), lost)
     loaded = current(view, store, document)
     return JobState(loaded.value, loaded.version, document.revision, loaded.deltas)
