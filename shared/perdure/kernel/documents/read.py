@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import ne
 from typing import Any, Literal
 
 from perdure.kernel.documents import places
@@ -233,6 +234,11 @@ class RowScan:
         return Range(store, first, last, of, limit=limit, descending=start.order == "descending")
 
     def _wants(self, row: Row) -> bool:
+        if self.index is not None:
+            # A place in the index that its row has just left may show still.
+            columns = self.table.indexes[self.index]
+            if any(map(ne, map(row.value.get, columns), self.values)):
+                return False
         return all(row.value.get(name) == each for name, each in (self.where or {}).items())
 
 

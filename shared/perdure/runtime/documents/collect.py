@@ -29,6 +29,7 @@ from perdure.kernel.ids import CommitId, DocumentId, Seq
 from perdure.kernel.view import Key, Reads
 from perdure.runtime.documents.log import entries_behind
 from perdure.runtime.documents.reading import whole_head
+from perdure.runtime.documents.showing import SNAPSHOT_KEYS
 from perdure.runtime.documents.spool import Spool
 from perdure.runtime.documents.store import StoreMeans
 
@@ -38,10 +39,6 @@ TABLES_PAGE: Final = 50
 ROWS_PAGE: Final = 100
 DOCUMENTS_PAGE: Final = 16
 """Things that are read at once, and in memory together."""
-
-SNAPSHOT_KEYS: Final = 50
-"""Records read as of one moment, the head among them. Source: TransactGetItems takes 4 MB, and a
-record BODY_INLINE_BYTES_MAX."""
 
 ROUNDS_MAX: Final = 200
 """Times that what commits have touched is read again before a store is too busy."""

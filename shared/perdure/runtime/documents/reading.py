@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, Protocol, TypeVar
 
@@ -10,10 +11,11 @@ from perdure.kernel import limits
 from perdure.kernel.documents.commit import check_whole, no_store
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import StoreHead, store_head_key
-from perdure.kernel.errors import Contended, Invalid, Refused, StoreRefused, TooLarge
+from perdure.kernel.errors import Contended, Corrupt, Invalid, Refused, StoreRefused, TooLarge
 from perdure.kernel.ids import Instant, Partition, Seq
 from perdure.kernel.seen import SeenInPart
 from perdure.kernel.view import Decision, Missing, Reads, Request, View
+from perdure.runtime.documents.showing import Showing, Views, WholeCommits, showing, stands
 from perdure.runtime.ports import Executes
 from perdure.runtime.session.ports import Pause
 from perdure.runtime.steady import steadily
@@ -31,10 +33,8 @@ LOADS_MAX = 1_000
 """Loads of one reading: a page of a scan takes two, an ancestor one."""
 
 
-class Views(Protocol):
-    """Loads records without asking for anything."""
-
-    async def view(self, reads: Reads) -> View: ...
+SNAPSHOTS_MAX = 4
+"""Snapshots that a reading takes, each with one thing more, before it goes on piece by piece."""
 
 
 class ReadsAndExecutes(Views, Executes, Protocol):
@@ -47,40 +47,41 @@ async def whole_head(views: Views, ref: DocumentStoreRef) -> StoreHead:
 
 
 async def read_at_once(
-    views: Views, ref: DocumentStoreRef, look: Callable[[View], T], pause: Pause
+    views: Views,
+    ref: DocumentStoreRef,
+    look: Callable[[View], T],
+    pause: Pause,
+    whole: WholeCommits | None = None,
 ) -> tuple[StoreHead, T]:
     """Return what ``look`` makes of the store as it was after one commit, and the head then.
 
-    ``look`` is asked again after each load of what it lacked. The head is read first and last: if
-    it has changed, all is read again, as of one moment if the store can do that. So it is if
-    ``look`` says no: what it saw may have been of two commits. A no that was of one moment, or is
-    said twice of one head, is raised.
+    ``look`` is asked again after each load of what it lacked. Where loads are not of one moment,
+    a few records are read as a snapshot; else the last commit is looked at until it shows, unless
+    ``whole`` knows that, and the head is read as a snapshot at the end: if it has changed, all is
+    read again. So is it for a no of ``look``, and once more for damage: that may be what a commit
+    took away and shows still. Where loads are of one moment, so must be what it says no to, or it
+    must say it twice of one head.
     Raises: NotFound, StoreImporting, Contended, and what ``look`` raises.
     """
-    again = _Again(views, ref.partition)
+    reading = _Reading(views, ref, whole or WholeCommits())
     refused_at: Seq | None = None
     for tries in range(READ_TRIES):
         if tries:
             await pause(0.002 * tries)
-        view = await again.begun()
-        head = _head(view, ref)
-        begun = view.reads()
+        await reading.begin()
         try:
-            found = await _looked(views, view, look)
-        except _Torn:
-            pass  # it shows by now
+            found = await reading.looked(look)
+        except _Overtaken:
+            pass
         except Invalid:
             raise  # whatever the store holds
-        except Refused:
-            if view.is_snapshot or refused_at == head.seq:
+        except Refused as error:
+            if await reading.proves(error, is_second=refused_at == reading.head.seq):
                 raise
-            refused_at = head.seq
+            refused_at = reading.head.seq
         else:
-            if view.is_snapshot or (not tries and view.reads() == begun):
-                return head, found
-            if (await whole_head(views, ref)).seq == head.seq:
-                return head, found
-        again.known = view.reads()
+            if await reading.is_of_one_commit():
+                return reading.head, found
     raise Contended(
         expected=f"a moment without a commit to document store {ref.store!r}",
         found=f"commits during {READ_TRIES} readings",
@@ -132,30 +133,126 @@ class AtOnce:
         return await executed_at_once(self.authority, request, None, self.pause)
 
 
-class _Again:
-    """Begins a reading, and begins it again with all it has looked at before."""
+class _Overtaken(Exception):
+    """A commit has come into a reading, which is taken again."""
 
-    def __init__(self, views: Views, stream: Partition) -> None:
-        self.known = Reads()
+
+class _Reading:
+    """A reading that is begun again with all it has looked at before."""
+
+    def __init__(self, views: Views, ref: DocumentStoreRef, whole: WholeCommits) -> None:
+        self.view = View({})
         self._views = views
-        self._stream = stream
+        self._ref = ref
+        self._whole = whole
+        self._known = Reads()
+        """What was looked at before, and is to be loaded piece by piece again."""
+        self._showing: Showing | None = None
+        """What is known of the last commit; None if nothing was read that depends on it."""
         self._always_snapshots = False
         """As far as one record tells."""
+        self._snapshots_left = SNAPSHOTS_MAX
 
-    async def begun(self) -> View:
-        """Return a view that has the head: of one moment, or with everything behind the head."""
-        if self.known.peeks:
-            everything = Reads.union(self.known, _only_head(self._stream))
-            snapshot = not everything.ranges and len(everything.peeks) <= limits.LOAD_KEYS_MAX
+    @property
+    def head(self) -> StoreHead:
+        return _head(self.view, self._ref)
+
+    async def begin(self) -> None:
+        """Load the head: of one moment with all that was looked at before, or before that.
+
+        Raises: NotFound, StoreImporting.
+        """
+        known = self.view.reads()
+        self._known, self._snapshots_left = Reads(), SNAPSHOTS_MAX
+        self._showing = None if self._showing is not Showing.UNKNOWABLE else self._showing
+        only_head = _only_head(self._ref.partition)
+        if known.peeks:
+            everything = Reads.union(known, only_head)
+            snapshot = _is_small(everything)
             if snapshot or self._always_snapshots:
                 view = await self._at_once(replace(everything, snapshot=snapshot))
                 if view is not None and view.is_snapshot:
-                    return view
-        view = await self._views.view(_only_head(self._stream))
-        self._always_snapshots = view.is_snapshot
-        if self.known.peeks:
-            view.merge(await self._views.view(self.known))
-        return view
+                    self.view = view
+                    _head(view, self._ref)
+                    return
+            self._known = known
+        self.view = await self._views.view(only_head)
+        self._always_snapshots = self.view.is_snapshot
+        _head(self.view, self._ref)
+
+    async def looked(self, look: Callable[[View], T]) -> T:
+        """Return what ``look`` makes of the view, with what that lacks loaded.
+
+        Raises: _Overtaken, and what ``look`` raises.
+        """
+        if self._known.peeks:
+            await self._load_piece(self._known)
+        for _ in range(LOADS_MAX):
+            try:
+                return look(self.view)
+            except SeenInPart as part:
+                await self._check_lacking(part)
+                raise part.error from part
+            except Missing as missing:
+                if not await self._load_all_at_once(missing.reads):
+                    await self._load_piece(missing.reads)
+        raise TooLarge(
+            expected=f"a reading within {LOADS_MAX} loads", found="one that asks for more"
+        )
+
+    async def _check_lacking(self, part: SeenInPart) -> None:
+        """Hold what a look lacks to be lacking as of one moment. Raises _Overtaken."""
+        if not self.view.is_snapshot:
+            at_once = await self._views.view(part.reads)
+            peeks = part.reads.peeks
+            if any(self.view.version(key) != at_once.version(key) for key in peeks):
+                raise _Overtaken from part
+
+    async def is_of_one_commit(self) -> bool:
+        """Say whether all that was looked at is as the commit of the head has left it."""
+        if self.view.is_snapshot or (len(self.view.stored) == 1 and not self.view.reads().ranges):
+            return True
+        if self._showing is Showing.NAMES_NO_ROWS:
+            return await stands(self._views, self.head, self.view)
+        # Of a commit that has just begun to show, its head may be the last: a snapshot waits for it.
+        only_head = replace(_only_head(self._ref.partition), snapshot=not self._always_snapshots)
+        return _head(await self._views.view(only_head), self._ref).seq == self.head.seq
+
+    async def proves(self, error: Refused, *, is_second: bool) -> bool:
+        """Say whether a no is of one commit. The first of damage is let show whole: also what is gone.
+
+        ``is_second`` is one that is said of the same head as the one before.
+        """
+        if self.view.is_snapshot or self._always_snapshots:
+            return self.view.is_snapshot or is_second
+        if is_second or not isinstance(error, Corrupt):
+            return await self.is_of_one_commit()
+        with suppress(StoreRefused):
+            await stands(self._views, self.head, self.view)
+        return False
+
+    async def _load_piece(self, reads: Reads) -> None:
+        """Load something behind the head: what its commit has written must show by then."""
+        if self._showing is None and not self._always_snapshots:
+            self._showing = await showing(self._views, self.head, self._whole)
+        if self._showing is Showing.OVERTAKEN:
+            raise _Overtaken
+        self.view.merge(await self._views.view(reads))
+
+    async def _load_all_at_once(self, reads: Reads) -> bool:
+        """Load head and all that was looked at as a snapshot; False if it is for pieces."""
+        everything = Reads.union(self.view.reads(), reads)
+        is_begun = self._showing is not None or self._always_snapshots
+        if is_begun or not self._snapshots_left or not _is_small(everything):
+            return False
+        self._snapshots_left -= 1
+        view = await self._at_once(replace(everything, snapshot=True))
+        if view is None or not view.is_snapshot:
+            self._snapshots_left = 0
+            return False
+        self.view = view
+        _head(view, self._ref)
+        return True
 
     async def _at_once(self, everything: Reads) -> View | None:
         """Load all of it at once; None for a snapshot that is not to be had.
@@ -216,25 +313,6 @@ def _head(view: View, ref: DocumentStoreRef) -> StoreHead:
     return head
 
 
-class _Torn(Exception):
-    """What was looked at is not what there was at one moment: a commit had shown in part."""
-
-
-async def _looked(views: Views, view: View, look: Callable[[View], T]) -> T:
-    """Return what ``look`` makes of ``view``, with what it lacks loaded into that.
-
-    Raises: what ``look`` raises; _Torn.
-    """
-    for _ in range(LOADS_MAX):
-        try:
-            return look(view)
-        except SeenInPart as part:
-            if not view.is_snapshot:
-                at_once = await views.view(part.reads)
-                peeks = part.reads.peeks
-                if any(view.version(key) != at_once.version(key) for key in peeks):
-                    raise _Torn from part
-            raise part.error from part
-        except Missing as missing:
-            view.merge(await views.view(missing.reads))
-    raise TooLarge(expected=f"a reading within {LOADS_MAX} loads", found="one that asks for more")
+def _is_small(reads: Reads) -> bool:
+    """Say whether a store may load all of it as a snapshot."""
+    return not reads.ranges and len(reads.keys) + len(reads.peeks) <= limits.LOAD_KEYS_MAX

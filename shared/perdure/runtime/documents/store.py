@@ -43,6 +43,7 @@ from perdure.runtime.documents.allocator import Allocator
 from perdure.runtime.documents.follow.feed import Feed, caught_up
 from perdure.runtime.documents.reading import ReadsAndExecutes, read_at_once
 from perdure.runtime.documents.settling import OwnCommit, head_of, settled
+from perdure.runtime.documents.showing import WholeCommits
 from perdure.runtime.documents.standing import OwnTables, written
 from perdure.runtime.documents.unbroken import Unbroken, UnderWay
 from perdure.runtime.session.ports import Pause
@@ -72,6 +73,7 @@ class StoreMeans:
     new_token: Callable[[], Token]
     pause: Pause
     under_way: UnderWay = field(default_factory=UnderWay, compare=False, repr=False)
+    whole: WholeCommits = field(default_factory=WholeCommits, compare=False, repr=False)
 
 
 class OpenStore:
@@ -101,7 +103,7 @@ class OpenStore:
     @classmethod
     async def open(cls, means: StoreMeans, ref: DocumentStoreRef) -> OpenStore:
         """Open a store that exists. Raises NotFound."""
-        head, _ = await read_at_once(means.authority, ref, lambda _: None, means.pause)
+        head, _ = await read_at_once(means.authority, ref, lambda _: None, means.pause, means.whole)
         return cls(means, ref, head)
 
     @property
@@ -242,6 +244,8 @@ class OpenStore:
                 raise self._failed(error) from error
             self._seen = reply.seq
             self._ids.follow(reply.next_id)
+            if reply.entry is not None and not reply.replayed:  # it was answered: all of it shows
+                self.means.whole.note(self.ref.partition, reply.seq, reply.entry.digest)
             await caught_up(self.feed, self.means, self.ref, Seq(reply.seq - 1))
             with self.feed.within():
                 if reply.entry is not None:
@@ -309,7 +313,8 @@ class OpenStore:
         def look(view: View) -> None:
             self.tables.check(tables, view, self.ref)
 
-        head, _ = await read_at_once(self.means.authority, self.ref, look, self.means.pause)
+        means = self.means
+        head, _ = await read_at_once(means.authority, self.ref, look, means.pause, means.whole)
         self.tables.stand(tables, head)
         return head.schema
 
@@ -360,7 +365,8 @@ class OpenStore:
     async def look_with_head(self, look: Callable[[View], T]) -> tuple[StoreHead, T]:
         """Return what :meth:`look` does, and the head as it was then. Raises what ``look`` raises."""
         self._check_open()
-        return await read_at_once(self.means.authority, self.ref, look, self.means.pause)
+        means = self.means
+        return await read_at_once(means.authority, self.ref, look, means.pause, means.whole)
 
     async def find(self, address: Address, at: Seq | None = None) -> Document | None:
         """Return the document at an address, now or at a commit."""

@@ -300,7 +300,9 @@ class DocumentStores:
         )
 
     async def _read(self, ref: DocumentStoreRef, look: Callable[[View], T]) -> T:
-        _, found = await read_at_once(self.means.authority, ref, look, self.means.pause)
+        _, found = await read_at_once(
+            self.means.authority, ref, look, self.means.pause, self.means.whole
+        )
         return found
 
     async def _steady(self, request: Request[T]) -> T:

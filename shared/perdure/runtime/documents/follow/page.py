@@ -76,7 +76,11 @@ async def followed_page(
 async def _snapshot(means: StoreMeans, ref: DocumentStoreRef, address: Address) -> FollowPage:
     view_of = AddressView(address)
     head, document = await read_at_once(
-        means.authority, ref, lambda view: view_of.look(view, ref.partition), means.pause
+        means.authority,
+        ref,
+        lambda view: view_of.look(view, ref.partition),
+        means.pause,
+        means.whole,
     )
     check_undivided(head, ref)
     place = FollowPlace(head.lineage, head.seq, 0 if document is None else document["id"])

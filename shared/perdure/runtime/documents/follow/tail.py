@@ -107,5 +107,5 @@ async def follow_store(means: StoreMeans, ref: DocumentStoreRef) -> AsyncIterato
 
 
 async def _head(means: StoreMeans, ref: DocumentStoreRef) -> StoreHead:
-    head, _ = await read_at_once(means.authority, ref, lambda _: None, means.pause)
+    head, _ = await read_at_once(means.authority, ref, lambda _: None, means.pause, means.whole)
     return head

@@ -15,6 +15,7 @@ from perdure.runtime.documents.follow.feed import Feed, caught_up
 from perdure.runtime.documents.follow.host import Host, Observation, Observer
 from perdure.runtime.documents.follow.sources import Source, same
 from perdure.runtime.documents.reading import ReadsAndExecutes, read_at_once
+from perdure.runtime.documents.showing import WholeCommits
 from perdure.runtime.session.ports import Pause
 
 
@@ -25,6 +26,8 @@ class ViewMeans(Protocol):
     def authority(self) -> ReadsAndExecutes: ...
     @property
     def pause(self) -> Pause: ...
+    @property
+    def whole(self) -> WholeCommits: ...
 
 
 class Followable(Protocol):
@@ -143,6 +146,7 @@ class _Following:
             ref,
             lambda view: self._what.look(view, ref.partition),
             means.pause,
+            means.whole,
         )
 
     async def _look_again(self) -> None:

@@ -126,7 +126,9 @@ class JobBoard:
             loaded = None if found is None else load_document(view, ref.partition, found.id)
             return None if loaded is None else loaded.value
 
-        _, told = await read_at_once(self.means.authority, ref, state, self.means.pause)
+        _, told = await read_at_once(
+            self.means.authority, ref, state, self.means.pause, self.means.whole
+        )
         return info, told
 
     async def discover(
