@@ -190,6 +190,33 @@ def test_rivals_create_one_table(root):
     assert len(uuids) == 1
 
 
+class Unheard(SqlCatalog):
+    """Makes a table, or does not, and never answers."""
+
+    makes = True
+
+    def create_table(self, *arguments, **options):
+        if self.makes:
+            super().create_table(*arguments, **options)
+        raise ConnectionError("no answer")
+
+
+@pytest.mark.parametrize("makes", [True, False], ids=["made", "not made"])
+def test_a_table_like_another_is_asked_for_again_if_no_answer_comes(lake, tmp_path, makes):
+    model = lake.created(SIGNATURE)
+    catalog = Unheard("elsewhere", uri="sqlite://", warehouse=str(tmp_path / "elsewhere"))
+    catalog.create_namespace("main")
+    catalog.makes = makes
+
+    if makes:
+        found = Lake(catalog, "main").like("copy", model)
+        assert found.schema().as_arrow() == model.schema().as_arrow()
+    else:
+        with pytest.raises(StoreUnavailable, match="to create table copy"):
+            Lake(catalog, "main").like("copy", model)
+    catalog.close()
+
+
 def test_a_table_of_another_schema_is_refused_to_readers_and_landing(lake, catalog):
     lake.created(SIGNATURE)
     table = catalog.load_table(("main", SIGNATURE.table))

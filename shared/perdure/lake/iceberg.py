@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
 from typing import Any, Final
@@ -14,7 +14,6 @@ from pyiceberg.exceptions import (
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
-    TableAlreadyExistsError,
 )
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
@@ -103,19 +102,14 @@ class Lake:
             raise unanswered(f"Iceberg table {name}", error) from error
 
     def like(self, name: str, model: Table) -> Table:
-        """Open a table, made as ``model`` is if it is not there yet."""
-        found = self.table(name)
-        if found is not None:
-            return found
-        with contextlib.suppress(TableAlreadyExistsError):
-            return self._made(
-                name,
-                schema=model.schema(),
-                partition_spec=model.spec(),
-                sort_order=model.sort_order(),
-                properties={"format-version": str(model.format_version), **model.properties},
-            )
-        return self._catalog.load_table((self._namespace, name))
+        """Open a table, made as ``model`` is if it is not there yet. Raises StoreUnavailable."""
+        how = {
+            "schema": model.schema(),
+            "partition_spec": model.spec(),
+            "sort_order": model.sort_order(),
+            "properties": {"format-version": str(model.format_version), **model.properties},
+        }
+        return self._there(name, lambda: self.table(name), lambda: self._made(name, **how))
 
     def created(self, signature: Signature) -> Table:
         """Open a table, made if it is not there yet; rivals may make it at the same time.
@@ -136,17 +130,25 @@ class Lake:
 
     def created_as(self, layout: Layout) -> Table:
         """Open the table of a layout, made if it is not there yet, as :meth:`created` does."""
+        return self._there(
+            layout.name, lambda: self.opened_as(layout), lambda: self._create(layout)
+        )
+
+    def _there(
+        self, name: str, opened: Callable[[], Table | None], create: Callable[[], object]
+    ) -> Table:
+        """Open a table, made if it is not there: after each attempt the catalog is asked again."""
         failed: Exception | None = None
         for _ in range(CREATE_ATTEMPTS_MAX):
-            table = self.opened_as(layout)
+            table = opened()
             if table is not None:
                 return table
             try:
-                self._create(layout)
+                create()
             except Exception as error:  # noqa: BLE001  # whatever it was, the catalog is asked
                 failed = error
         assert failed is not None
-        raise unanswered(f"to create table {layout.name}", failed) from failed
+        raise unanswered(f"to create table {name}", failed) from failed
 
     def _create(self, layout: Layout) -> None:
         schema = _iceberg_schema(layout.schema)

@@ -191,13 +191,22 @@ class _Reading:
             try:
                 return look(self.view)
             except SeenInPart as part:
-                raise part.error from part  # proved as any no is
+                await self._check_lacking(part)
+                raise part.error from part
             except Missing as missing:
                 if not await self._load_all_at_once(missing.reads):
                     await self._load_piece(missing.reads)
         raise TooLarge(
             expected=f"a reading within {LOADS_MAX} loads", found="one that asks for more"
         )
+
+    async def _check_lacking(self, part: SeenInPart) -> None:
+        """Hold what a look lacks to be lacking as of one moment. Raises _Overtaken."""
+        if not self.view.is_snapshot:
+            at_once = await self._views.view(part.reads)
+            peeks = part.reads.peeks
+            if any(self.view.version(key) != at_once.version(key) for key in peeks):
+                raise _Overtaken from part
 
     async def is_of_one_commit(self) -> bool:
         """Say whether all that was looked at is as the commit of the head has left it."""
