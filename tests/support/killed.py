@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import Any
 
-from tests.support.steps import SteppedStore, Steps, kill_9
+from tests.support.steps import Steps, kill_9, step_by_step
 
 import perdure
 from perdure.runtime.app import load_app
@@ -20,8 +19,7 @@ LEASE = 300
 async def destroyed(root: Path, app: str, at: int, *, after: bool) -> None:
     """Destroy the world "harbour" as far as this process lives."""
     async with perdure.open(root.as_uri(), app=load_app(app)) as storage:
-        authority: Any = storage.ticker.means.authority
-        authority._store = SteppedStore(authority._store, Steps(at, after=after, end=kill_9))
+        step_by_step(storage.ticker.means.authority, Steps(at, after=after, end=kill_9))
         await destroy(storage.ticker.means, storage.worlds.ref("harbour"), lease_ms=LEASE)
 
 

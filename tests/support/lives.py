@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.emulator.harbour import Position, app
-from tests.support.steps import SteppedObjects, SteppedStore, Steps, kill_9
+from tests.support.steps import SteppedObjects, Steps, kill_9, step_by_step
 
 import perdure
 from perdure import Spawn
@@ -62,8 +62,7 @@ async def opened(root: Path, death: str = "") -> AsyncIterator[Storage]:
         if death:
             what, at, when = death.split(":")
             steps = Steps(int(at), after=when == "after", of=what, end=kill_9)
-            authority: Any = means.authority
-            authority._store = SteppedStore(authority._store, steps)
+            step_by_step(means.authority, steps)
             means = replace(means, objects=SteppedObjects(means.objects, steps))
         ticker = Ticker(means, Holder(storage.new_token()), lease_ms=LEASE_MS)
         yield replace(storage, ticker=ticker)

@@ -10,6 +10,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 from pyiceberg.catalog.sql import SqlCatalog
 
+from perdure.authority.in_place import in_place_of
 from perdure.authority.memory import Crashed as Died
 from perdure.authority.store import Store
 from perdure.kernel.commit import Commit
@@ -132,6 +133,12 @@ class SteppedStore:
 
     async def close(self) -> None:
         await self._store.close()
+
+
+def step_by_step(authority: Any, steps: Steps) -> None:
+    """Let each commit of an authority that is open be a step, those made in place as well."""
+    authority._store = SteppedStore(authority._store, steps)
+    authority._commit_in_place = in_place_of(authority._store)
 
 
 class SteppedObjects:

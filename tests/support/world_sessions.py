@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tests.support.steps import SteppedStore, Steps, kill_9
+from tests.support.steps import Steps, kill_9, step_by_step
 
 import perdure
 from perdure import App, Component
@@ -56,8 +56,7 @@ async def opened(
     chosen = app_of() if app is None else app
     async with perdure.open(root.as_uri(), app=chosen) as storage:
         if steps is not None:
-            authority: Any = storage.ticker.means.authority
-            authority._store = SteppedStore(authority._store, steps)
+            step_by_step(storage.ticker.means.authority, steps)
         storage.ticker._lease_ms = lease_ms
         yield storage
 

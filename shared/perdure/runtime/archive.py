@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from perdure.authority.in_place import in_place_of
 from perdure.authority.packing import packed, unpacked
 from perdure.authority.store import Store
 from perdure.kernel.commit import Commit
@@ -101,6 +102,7 @@ class ArchivedStore:
 
     def __init__(self, store: Store, objects: Callable[[], ObjectStore]) -> None:
         self._store = store
+        self._commit_in_place = in_place_of(store)
         self._objects = objects
         self._opened: ObjectStore | None = None
         self._blocks: OrderedDict[str, list[bytes]] = OrderedDict()
@@ -120,6 +122,10 @@ class ArchivedStore:
 
     async def commit(self, commit: Commit) -> None:
         await self._store.commit(commit)
+
+    def commit_in_place(self, commit: Commit) -> bool:
+        """Make a commit in this very call, if the store can and will. Raises OutcomeUnknown."""
+        return self._commit_in_place(commit)
 
     async def close(self) -> None:
         await self._store.close()

@@ -11,7 +11,10 @@ import pytest
 from tests.support.documents import LINEAGE, means
 from tests.support.store_outcomes import LINES, line
 
+import perdure
+from perdure import App
 from perdure.authority.sqlite import SqliteStore
+from perdure.kernel.commit import Commit
 from perdure.kernel.documents.create import CreateDocumentStore
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.ids import DocumentStoreId, StorageId
@@ -72,3 +75,25 @@ async def test_a_caller_that_goes_away_takes_back_nothing(tmp_path: Path) -> Non
             await going
 
         assert (await store.commit([line(3)])).seq == seq + 2
+
+
+async def test_a_storage_as_it_is_opened_commits_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[bool] = []
+    in_place = SqliteStore.commit_in_place
+
+    def counted(self: SqliteStore, commit: Commit) -> bool:
+        made.append(in_place(self, commit))
+        return made[-1]
+
+    monkeypatch.setattr(SqliteStore, "commit_in_place", counted)
+    async with perdure.open(tmp_path.as_uri(), app=App("notes")) as storage:
+        await storage.document_stores.create("notes")
+        store = await storage.document_stores.open("notes")
+
+        await prepared(store, [LINES])
+        await store.commit([line(1)])
+        await store.close()
+
+    assert made
