@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
+from tests.support.errors import kinds
 
 from perdure.api.problems import problem, status_of
 from perdure.kernel import errors
@@ -26,12 +26,6 @@ OF_A_STORE = {*INSIDE, "store_refused", "store_unavailable", "outcome_unknown"}
 
 LASTING = {"tick_failed", "store_refused"}
 """Somebody has to mend it before it helps to ask again."""
-
-
-def kinds(of: type[PerdureError]) -> Iterator[type[PerdureError]]:
-    for kind in of.__subclasses__():
-        yield kind
-        yield from kinds(kind)
 
 
 EVERY = sorted({*kinds(PerdureError)} - {Refused, Unavailable}, key=lambda kind: kind.code)

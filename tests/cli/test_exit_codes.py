@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from tests.emulator.deployment import refused
+from tests.support.errors import kinds
 
 from perdure.kernel import errors
-from perdure.kernel.errors import PerdureError, Refused, Unavailable
+from perdure.kernel.errors import Refused, Unavailable
 
 SPAWN = json.dumps({"operation": "spawn", "components": {"Position": {"x": 1.0, "y": 0.0}}})
 
@@ -32,12 +32,6 @@ COMMANDS = [
     ("tick", "harbour"),
     ("land",),
 ]
-
-
-def kinds(family: type[PerdureError]) -> Iterator[type[PerdureError]]:
-    for kind in family.__subclasses__():
-        yield kind
-        yield from kinds(kind)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.api.rig import Caller, Context, spawn
 from tests.api.test_functions import Functions
+from tests.support.errors import kinds
 
 from perdure.api import faces
 from perdure.api.openapi import document
@@ -89,16 +90,11 @@ def test_every_request_needs_a_token(described):
 
 
 def test_every_code_of_an_error_is_named(described):
-    def kinds(of):
-        for kind in of.__subclasses__():
-            yield kind.code
-            yield from kinds(kind)
-
     text = json.dumps(described)
     told = {each for codes in re.findall(r"Codes: ([\w, ]+)\.", text) for each in codes.split(", ")}
 
     # Those that runtime or command line raise for themselves never leave a function.
-    assert {*kinds(PerdureError)} - told <= {"overtaken"}
+    assert {*(kind.code for kind in kinds(PerdureError))} - told <= {"overtaken"}
     assert "internal" in told
 
 

@@ -174,6 +174,7 @@ async def test_process_killed_between_two_events_is_not_noticed_by_who_asks(tmp_
     async with placed(tmp_path) as place:
         before = await ask(place, "tell")
         os.kill(before["process"], signal.SIGKILL)
+        await eventually(lambda: not is_running(before["process"]))
 
         after = await ask(place, "tell")
 
