@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perdure.kernel.errors import PerdureError
+from perdure.kernel.errors import PerdureError, kinds_of
 
 
 def kinds(family: type[PerdureError]) -> Iterator[type[PerdureError]]:
-    """Yield all that are of a family of errors, and come with Perdure."""
-    for kind in family.__subclasses__():
-        if kind.__module__.startswith("perdure."):
-            yield kind
-            yield from kinds(kind)
+    """Return all that are of a family of errors, and come with Perdure."""
+    return (kind for kind in kinds_of(family) if kind.__module__.startswith("perdure."))

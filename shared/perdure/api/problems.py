@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from perdure.api.gateway import Answer
 from perdure.kernel import errors
 from perdure.kernel.documents import errors as documents
-from perdure.kernel.errors import PerdureError, said
+from perdure.kernel.errors import PerdureError, kinds_of, said
 
 CONTENT_TYPE: Final = "application/problem+json"
 
@@ -169,16 +169,10 @@ def status_of_kind(kind: type[PerdureError]) -> HTTPStatus:
 
 def codes_of(status: HTTPStatus) -> list[str]:
     """Return the codes of all errors that are answered with a status."""
-    codes = {kind.code for kind in _kinds(PerdureError) if status_of_kind(kind) == status}
+    codes = {kind.code for kind in kinds_of(PerdureError) if status_of_kind(kind) == status}
     if status == HTTPStatus.INTERNAL_SERVER_ERROR:
         codes.add(INTERNAL)
     return sorted(codes)
-
-
-def _kinds(of: type[PerdureError]) -> Iterator[type[PerdureError]]:
-    for kind in of.__subclasses__():
-        yield kind
-        yield from _kinds(kind)
 
 
 def _members(code: str, status: HTTPStatus, detail: str, correlation: str) -> dict[str, Any]:

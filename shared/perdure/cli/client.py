@@ -13,7 +13,7 @@ from urllib.parse import quote
 import click
 
 from perdure.cli.lazy import loaded
-from perdure.kernel.errors import PerdureError, Refused, Unavailable
+from perdure.kernel.errors import Refused, Unavailable, kinds_of
 from perdure.kernel.ids import checked_id
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -61,15 +61,11 @@ class Answered(Exception):
         self.may_pass = _MAY_PASS.get(self.code, foreign)
 
 
-def _kinds(family: type[PerdureError]) -> Iterator[type[PerdureError]]:
-    yield family
-    for kind in family.__subclasses__():
-        yield from _kinds(kind)
-
-
 _MAY_PASS: Final[Mapping[str, bool]] = {
-    **{kind.code: False for kind in _kinds(Refused)},
-    **{kind.code: True for kind in _kinds(Unavailable)},
+    Refused.code: False,
+    Unavailable.code: True,
+    **{kind.code: False for kind in kinds_of(Refused)},
+    **{kind.code: True for kind in kinds_of(Unavailable)},
 }
 
 

@@ -78,6 +78,7 @@ PerdureError
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import ClassVar
 
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
@@ -101,6 +102,13 @@ class PerdureError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuilt, (type(self), self.expected, self.found))
+
+
+def kinds_of(family: type[PerdureError]) -> Iterator[type[PerdureError]]:
+    """Yield all kinds of error below ``family``, those of applications too."""
+    for kind in family.__subclasses__():
+        yield kind
+        yield from kinds_of(kind)
 
 
 def said(expected: str, found: str) -> str:

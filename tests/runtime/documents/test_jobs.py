@@ -12,6 +12,7 @@ from tests.support.running_jobs import (
     MovedClock,
     Result,
     app_with,
+    counts,
     process,
     settled,
 )
@@ -24,11 +25,6 @@ from perdure.kernel.documents.writes import CreateDocument
 from perdure.kernel.errors import FenceHeld, StaleWriter, UnknownField
 
 pytestmark = pytest.mark.stores
-
-
-async def counts(run):
-    """A job that comes to a result at once."""
-    return Result(count=len(run.args.path))
 
 
 def test_a_job_runs_to_its_result_and_is_finished_with_it():

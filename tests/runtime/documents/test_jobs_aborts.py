@@ -12,6 +12,7 @@ from tests.support.running_jobs import (
     MovedClock,
     Result,
     app_with,
+    counts,
     process,
     settled,
 )
@@ -23,11 +24,6 @@ from perdure.kernel.documents.jobs.value import Aborted, Done, Failed
 from perdure.kernel.errors import StoreUnavailable
 
 pytestmark = pytest.mark.stores
-
-
-async def counts(run):
-    """A job that comes to a result at once."""
-    return Result(count=len(run.args.path))
 
 
 def test_an_abort_reaches_the_run_at_once_and_joins_it():

@@ -14,8 +14,8 @@ from tests.support.running_jobs import (
     STORE,
     Args,
     MovedClock,
-    Result,
     app_with,
+    counts,
     process,
     settled,
 )
@@ -31,11 +31,6 @@ from perdure.kernel.ids import Holder, Instant
 from perdure.runtime.app import App
 
 pytestmark = pytest.mark.stores
-
-
-async def counts(run):
-    """A job that comes to a result at once."""
-    return Result(count=len(run.args.path))
 
 
 # finishes

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from perdure.kernel import limits
-from perdure.kernel.documents.commit import check_whole, no_store
+from perdure.kernel.documents.log import read_head
 from perdure.kernel.documents.places import DocumentStoreRef
 from perdure.kernel.documents.records import StoreHead, store_head_key
 from perdure.kernel.errors import Contended, Corrupt, Invalid, Refused, StoreRefused, TooLarge
@@ -43,7 +43,7 @@ class ReadsAndExecutes(Views, Executes, Protocol):
 
 async def whole_head(views: Views, ref: DocumentStoreRef) -> StoreHead:
     """Return the head of a store as it is. Raises NotFound, StoreImporting."""
-    return _head(await views.view(_only_head(ref.partition)), ref)
+    return read_head(await views.view(_only_head(ref.partition)), ref)
 
 
 async def read_at_once(
@@ -155,7 +155,7 @@ class _Reading:
 
     @property
     def head(self) -> StoreHead:
-        return _head(self.view, self._ref)
+        return read_head(self.view, self._ref)
 
     async def begin(self) -> None:
         """Load the head: of one moment with all that was looked at before, or before that.
@@ -173,12 +173,12 @@ class _Reading:
                 view = await self._at_once(replace(everything, snapshot=snapshot))
                 if view is not None and view.is_snapshot:
                     self.view = view
-                    _head(view, self._ref)
+                    read_head(view, self._ref)
                     return
             self._known = known
         self.view = await self._views.view(only_head)
         self._always_snapshots = self.view.is_snapshot
-        _head(self.view, self._ref)
+        read_head(self.view, self._ref)
 
     async def looked(self, look: Callable[[View], T]) -> T:
         """Return what ``look`` makes of the view, with what that lacks loaded.
@@ -216,7 +216,7 @@ class _Reading:
             return await stands(self._views, self.head, self.view)
         # Of a commit that has just begun to show, its head may be the last: a snapshot waits for it.
         only_head = replace(_only_head(self._ref.partition), snapshot=not self._always_snapshots)
-        return _head(await self._views.view(only_head), self._ref).seq == self.head.seq
+        return read_head(await self._views.view(only_head), self._ref).seq == self.head.seq
 
     async def proves(self, error: Refused, *, is_second: bool) -> bool:
         """Say whether a no is of one commit. The first of damage is let show whole: also what is gone.
@@ -251,7 +251,7 @@ class _Reading:
             self._snapshots_left = 0
             return False
         self.view = view
-        _head(view, self._ref)
+        read_head(view, self._ref)
         return True
 
     async def _at_once(self, everything: Reads) -> View | None:
@@ -303,14 +303,6 @@ class _Judged(Generic[T]):
 
 def _only_head(stream: Partition) -> Reads:
     return Reads(peeks=(store_head_key(stream),))
-
-
-def _head(view: View, ref: DocumentStoreRef) -> StoreHead:
-    head = view.peek(store_head_key(ref.partition))
-    if head is None:
-        raise no_store(ref)
-    check_whole(head, ref)
-    return head
 
 
 def _is_small(reads: Reads) -> bool:

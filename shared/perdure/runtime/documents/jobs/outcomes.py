@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 from perdure.kernel.canonical import canonical, strict
@@ -16,7 +15,7 @@ from perdure.kernel.documents.jobs.value import (
     Threw,
     WireError,
 )
-from perdure.kernel.errors import PerdureError, code_of
+from perdure.kernel.errors import PerdureError, code_of, kinds_of
 from perdure.kernel.shown import text_of
 
 CANCELLED: Final = WireError("cancelled", "The function was cancelled from inside.")
@@ -72,7 +71,7 @@ def _attribute(error: BaseException, name: str) -> Any:
 
 def error_of(wire: WireError) -> PerdureError:
     """Return the error that was spelled: of its own class if that is one of ours."""
-    kind = next((each for each in _kinds(PerdureError) if each.code == wire.code), None)
+    kind = next((each for each in kinds_of(PerdureError) if each.code == wire.code), None)
     details = wire.details if isinstance(wire.details, dict) else {}
     expected, found = details.get("expected"), details.get("found")
     if kind is not None and isinstance(expected, str) and isinstance(found, str):
@@ -110,9 +109,3 @@ def _details(given: Any) -> Any:
 
 def _printable(details: dict[str, str]) -> dict[str, str]:
     return {name: text.encode(errors="backslashreplace").decode() for name, text in details.items()}
-
-
-def _kinds(of: type[PerdureError]) -> Iterator[type[PerdureError]]:
-    for kind in of.__subclasses__():
-        yield kind
-        yield from _kinds(kind)
